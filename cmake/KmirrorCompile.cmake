@@ -1,0 +1,27 @@
+# Warnings and sanitizers shared by every target.
+find_package(Threads REQUIRED)
+add_library(kmirror_compile INTERFACE)
+target_compile_options(kmirror_compile INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(kmirror_compile INTERFACE -Wthread-safety)
+endif()
+target_include_directories(kmirror_compile INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include
+                                                     ${CMAKE_BINARY_DIR}/generated)
+target_link_libraries(kmirror_compile INTERFACE Threads::Threads)
+if(KMIRROR_SANITIZE)
+  target_compile_options(kmirror_compile INTERFACE -fsanitize=${KMIRROR_SANITIZE}
+                         -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(kmirror_compile INTERFACE -fsanitize=${KMIRROR_SANITIZE})
+endif()
+
+# kmirror_folder(NAME target SOURCES ... LIBS ...): the static library of one folder.
+function(kmirror_folder)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;LIBS;PRIVATE_LIBS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(${ARG_NAME} STATIC ${ARG_SOURCES})
+    target_link_libraries(${ARG_NAME} PUBLIC kmirror_compile ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+  else()
+    add_library(${ARG_NAME} INTERFACE)
+    target_link_libraries(${ARG_NAME} INTERFACE kmirror_compile ${ARG_LIBS})
+  endif()
+endfunction()

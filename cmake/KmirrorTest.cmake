@@ -1,0 +1,17 @@
+# kmirror_test(NAME name SOURCES ... LIBS ... [LABELS T0] [TIMEOUT seconds] [PROPERTIES ...])
+include(GoogleTest)
+function(kmirror_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;PROPERTIES" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS T0)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  target_compile_definitions(${ARG_NAME} PRIVATE KMIRROR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                                                 KMIRROR_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  target_link_libraries(${ARG_NAME} PRIVATE kmirror_compile ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${ARG_PROPERTIES})
+endfunction()
