@@ -1,0 +1,24 @@
+// Broker-level options of the library (protocol.md 4.1). Defaults are Kafka's or the R-decisions'.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace kmirror {
+
+struct Options {
+  // `mirror.num.replica.fetchers`, >= 1: fetcher lanes a source broker and mirror.
+  int32_t num_replica_fetchers = 1;
+  // `mirror.metadata.refresh.interval.ms` (R15): how often source metadata is read again.
+  std::chrono::milliseconds metadata_refresh_interval{30000};
+  // `mirror.failed.retry.*` (coordinator.md 2.5): delay = initial * 2^attempt, capped, +-20 %.
+  std::chrono::milliseconds failed_retry_initial_backoff{100};
+  std::chrono::milliseconds failed_retry_max_backoff{300000};
+  int32_t failed_retry_max_attempts = 20;  // 0: FAILED is not retried; a failed stop always is
+  // `mirror.coordinator.append.linger.ms`: state writes of a shard are gathered this long.
+  std::chrono::milliseconds coordinator_append_linger{10};
+  // Greatest number of partitions in PREPARING at once (coordinator.md L25).
+  int32_t max_concurrent_preparing = 200;
+};
+
+}  // namespace kmirror
