@@ -1,4 +1,17 @@
-# Warnings and sanitizers shared by every target.
+# Warnings, sanitizers and the compiler cache, shared by every target.
+
+# Asserts guard the data and stay on in every build type.
+foreach(language C CXX)
+  string(REPLACE "-DNDEBUG" "" CMAKE_${language}_FLAGS_RELWITHDEBINFO
+                 "${CMAKE_${language}_FLAGS_RELWITHDEBINFO}")
+endforeach()
+
+find_program(KMIRROR_CCACHE ccache)
+if(KMIRROR_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${KMIRROR_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${KMIRROR_CCACHE})
+endif()
+
 find_package(Threads REQUIRED)
 add_library(kmirror_compile INTERFACE)
 target_compile_options(kmirror_compile INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)

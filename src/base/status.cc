@@ -56,7 +56,8 @@ std::string ErrorName(ErrorCode code) {
     case ErrorCode::kInvalidTransactionTimeout: return "INVALID_TRANSACTION_TIMEOUT";
     case ErrorCode::kConcurrentTransactions: return "CONCURRENT_TRANSACTIONS";
     case ErrorCode::kTransactionCoordinatorFenced: return "TRANSACTION_COORDINATOR_FENCED";
-    case ErrorCode::kTransactionalIdAuthorizationFailed: return "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
+    case ErrorCode::kTransactionalIdAuthorizationFailed:
+      return "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     case ErrorCode::kSecurityDisabled: return "SECURITY_DISABLED";
     case ErrorCode::kKafkaStorageError: return "KAFKA_STORAGE_ERROR";
     case ErrorCode::kLogDirNotFound: return "LOG_DIR_NOT_FOUND";
