@@ -1,0 +1,126 @@
+// A broker's data directory: the partition logs in it and the files that belong to all of them.
+//
+// meta.properties, .lock, the clean-shutdown mark, and the checkpoints of recovery points, high
+// watermarks and log starts, as Kafka writes them. Thread-safe. Starts no threads: the owner calls
+// Tick() now and then (about once a second) from a thread that may block on the disk.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "broker/storage/fd_cache.h"
+#include "broker/storage/log_config.h"
+#include "broker/storage/partition_log.h"
+#include "kmirror/status.h"
+#include "kmirror/types.h"
+
+namespace kmirror::broker {
+
+struct TopicPartitionName {
+  std::string topic;
+  int32_t partition = 0;
+  auto operator<=>(const TopicPartitionName&) const = default;
+};
+
+class LogManager {
+ public:
+  struct Options {
+    std::string directory;           // created if missing
+    std::string cluster_id;          // empty: whatever meta.properties says
+    int32_t node_id = 0;
+    LogConfig defaults;
+    FileIo* io = nullptr;            // null: the real one
+    const LogClock* clock = nullptr; // null: the system's
+    int32_t open_files_max = 2000;   // descriptors kept open for segments; more are opened and closed
+    int64_t checkpoint_interval_ms = 60000;
+    int64_t high_watermark_checkpoint_interval_ms = 5000;
+    int64_t retention_check_interval_ms = 300000;
+    // The config of a topic at opening; null: the defaults.
+    std::function<LogConfig(const std::string& topic)> config_of;
+    bool high_watermark_follows_end = true;
+  };
+
+  struct MetaProperties {
+    int32_t version = 1;
+    int32_t node_id = -1;
+    std::string cluster_id;
+    std::string directory_id;
+  };
+
+  struct Directory {                 // a partition directory that could not be opened
+    std::string name;
+    Status why;
+  };
+
+  // Reads meta.properties of `directory`. RESOURCE_NOT_FOUND: there is none (not formatted).
+  // INVALID_CONFIG: another version than 1, or a key is missing; names file and key.
+  static Result<MetaProperties> ReadMetaProperties(const std::string& directory);
+
+  // Formats the directory if it has no meta.properties (needs a cluster id), locks it, opens every
+  // partition directory. A partition that does not open is in unopened(), the others are served.
+  // INCONSISTENT_CLUSTER_ID, INVALID_CONFIG: made by another cluster, node or version; nothing was
+  // changed. LOG_DIR_NOT_FOUND: not usable; "in use by another process" when locked.
+  static Result<std::unique_ptr<LogManager>> Open(const Options& options);
+  // As a crash, unless Shutdown() was called.
+  ~LogManager();
+
+  const MetaProperties& meta() const { return meta_; }
+  bool was_clean() const { return was_clean_; }
+  const std::vector<Directory>& unopened() const { return unopened_; }
+
+  // Null if there is no such partition.
+  std::shared_ptr<PartitionLog> Find(const std::string& topic, int32_t partition) const;
+  std::vector<std::shared_ptr<PartitionLog>> All() const;
+
+  // Creates the directory (durably) and an empty log; the existing one if it has the same topic id.
+  // INCONSISTENT_TOPIC_ID: one exists with another id. INVALID_TOPIC_EXCEPTION: the name cannot be
+  // a directory.
+  Result<std::shared_ptr<PartitionLog>> Create(const std::string& topic, int32_t partition,
+                                               const Uuid& topic_id, const LogConfig& config);
+  // Renames the directory to `<topic>-<partition>.<32 hex>-delete`, durably; its files go later.
+  // OK if there is none.
+  Status Delete(const std::string& topic, int32_t partition);
+
+  // What is due: retention, flush.ms, checkpoints, removal of files. Answers the first failure.
+  Status Tick(int64_t now_ms);
+  // Syncs every log that changed and writes all checkpoints.
+  Status CheckpointAll();
+
+  // In order: every log closed, checkpoints written, the mark last. Idempotent.
+  Status Shutdown();
+
+ private:
+  explicit LogManager(const Options& options);
+  Status Format();
+  Status Lock();
+  Status LoadAll();
+  Status WriteRecoveryPoints();
+  Status WriteHighWatermarks();
+  Status WriteLogStarts();
+  std::string PathOf(const std::string& name) const { return options_.directory + "/" + name; }
+
+  Options options_;
+  FileIo* io_;
+  const LogClock* clock_;
+  std::unique_ptr<FdCache> fds_;
+  MetaProperties meta_;
+  int lock_fd_ = -1;
+  bool was_clean_ = false;
+  bool shut_down_ = false;
+  std::vector<Directory> unopened_;
+
+  mutable std::mutex mutex_;         // guards logs_ and doomed_
+  std::map<TopicPartitionName, std::shared_ptr<PartitionLog>> logs_;
+  std::vector<std::pair<std::string, int64_t>> doomed_;  // renamed directories, when to remove
+  std::mutex checkpoint_mutex_;      // one writer of the checkpoint files
+  int64_t last_checkpoint_ms_ = 0;
+  int64_t last_high_watermark_ms_ = 0;
+  int64_t last_retention_ms_ = 0;
+};
+
+}  // namespace kmirror::broker
