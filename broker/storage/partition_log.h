@@ -10,11 +10,8 @@
 // Offsets: "end" means the next one to write (exclusive).
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +43,8 @@ struct LogPositions {
   int64_t high_watermark = 0;
   int64_t log_end = 0;
   int32_t last_batch_epoch = -1;   // of the batch that ends the log; -1: none (empty, v0, v1)
+  int32_t latest_epoch = -1;       // latest entry of the epoch history, -1 when empty
+  bool ends_with_reset = false;    // the last batch of the log is a MIRROR_PID_RESET
   int32_t leader_epoch = -1;       // of the local leader, as BecomeLeader set it
   int64_t leader_epoch_start = -1; // where this leader began; lowered by truncation
   LocalWrites local_writes = LocalWrites::kAllowed;
@@ -160,9 +159,6 @@ class PartitionLog {
   // All or nothing as readers see it, except that a set larger than a segment is split at a roll.
   Status AppendMirrored(std::span<const ByteView> bytes, std::span<const log::BatchInfo> batches,
                         int64_t expected_end_offset, int32_t leader_epoch);
-  // iovec has the layout of ByteSlice pieces of the seam.
-  Status AppendMirrored(std::span<const iovec> bytes, std::span<const log::BatchInfo> batches,
-                        int64_t expected_end_offset, int32_t leader_epoch);
 
   // The stop's own batches. Allowed in every local-writes mode. Answers the offset it got.
   // AppendAbort: INVALID_PRODUCER_ID_MAPPING if the producer has no open transaction.
@@ -219,10 +215,10 @@ class PartitionLog {
 
   // The log ends at or below `offset` afterwards, always at a batch border: a batch that holds
   // `offset` goes entirely (2.4), and the answer is the new end. At or above the end: nothing but
-  // stray epochs goes. Below the log start: as ResetTo.
-  Result<int64_t> TruncateTo(int64_t offset);
+  // stray epochs goes. Below the log start: as ResetTo. leader_epoch as in AppendAsLeader.
+  Result<int64_t> TruncateTo(int64_t offset, int32_t leader_epoch = -1);
   // Drops everything and restarts empty at `offset`.
-  Status ResetTo(int64_t offset);
+  Status ResetTo(int64_t offset, int32_t leader_epoch = -1);
   // Records below `offset` are no longer served; whole segments go. Never above the high watermark:
   // OFFSET_OUT_OF_RANGE and nothing changed. Lower than the present start: no effect.
   Result<DeletedRange> RaiseLogStart(int64_t offset);
