@@ -32,3 +32,21 @@ function(kmirror_fuzz)
     set_tests_properties(${ARG_NAME}.corpus PROPERTIES LABELS T0 TIMEOUT 120)
   endif()
 endfunction()
+
+# kmirror_kafka_test(NAME name SOURCES ... [LIBS ...] [LABELS T3] [TIMEOUT seconds]): a test against
+# the real Kafka that all tests of one ctest run share (tests/support/kafka_fixture.h).
+function(kmirror_kafka_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;PROPERTIES" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS T3)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT TARGET kmirror_test_kafka)
+    return()
+  endif()
+  kmirror_test(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS} kmirror_test_kafka
+               LABELS ${ARG_LABELS} TIMEOUT ${ARG_TIMEOUT}
+               PROPERTIES FIXTURES_REQUIRED RealKafka ${ARG_PROPERTIES})
+endfunction()

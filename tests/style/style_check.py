@@ -22,7 +22,8 @@ MAY_INCLUDE = {
     "src/protocol": ["src/base"],
     "src/net": ["src/base", "src/protocol", "src/fetcher/transport.h"],
     "src/fetcher": ["src/base", "src/quota", "src/protocol", "src/log"],
-    "src/sync": ["src/base", "src/protocol", "src/log", "src/fetcher/transport.h"],
+    "src/sync": ["src/base", "src/protocol", "src/log", "src/fetcher/transport.h",
+                 "src/fetcher/mirror_fetching.h", "src/fetcher/source_cluster.h"],
     "src/coordinator": ["src/base", "src/sync", "src/fetcher", "src/log", "src/statemachine",
                         "src/protocol", "src/quota"],
     "src": ["src"],  # the facade puts all parts together
