@@ -1,0 +1,90 @@
+// One client connection: frames in, answers out, one request at a time.
+//
+// Confined to its network thread, except that a Reply comes from anywhere. Owned by shared_ptr, since
+// the kernel, a reply and the thread's set of connections may each be the last to know it.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "broker/server/frame_handler.h"
+#include "broker/server/network_thread.h"
+#include "broker/server/request_memory.h"
+#include "broker/server/socket_server.h"
+
+namespace kmirror::broker {
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  struct Shared {                    // of all connections of a thread; outlives them
+    std::shared_ptr<NetworkThread> thread;
+    FrameHandler* handler;
+    RequestMemory* memory;
+    SocketMetrics* metrics;
+    int32_t request_bytes_max;
+    std::span<uint8_t> scratch;      // the thread's receive buffer
+    std::function<void(Connection*)> on_closed;
+    SocketServer::LogLine log;
+  };
+
+  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<ConnectionInfo> info, Shared* shared);
+
+  void Start();
+  // Idempotent. on_closed runs inside.
+  void Close(std::string_view reason);
+  // No further request is read; closes now if none is in progress.
+  void Drain();
+  // Since when nothing moved; nullopt while a request is being worked on.
+  std::optional<std::chrono::steady_clock::time_point> idle_since() const;
+  uint64_t id() const { return info_->id; }
+  const std::string& peer() const { return info_->peer; }
+
+ private:
+  enum class State { kReading, kHandling, kWriting, kClosed };
+  enum class Io { kDone, kAgain, kClosed };
+
+  void Pump();
+  bool Read();                       // true: a frame is complete and with its handler
+  Io Receive();
+  void Dispatch();
+  void WatchPeer();
+  void OnReadable();
+  void TakeOutcome();
+  bool Write();                      // true: the answer is out
+  Io SendBytes();
+  Io SendFile();
+  void WaitReadable();
+  void WaitWritable();
+  void PumpLater();
+
+  boost::asio::ip::tcp::socket socket_;
+  Shared* const shared_;
+  const std::shared_ptr<ConnectionInfo> info_;
+  State state_ = State::kReading;
+  bool pumping_ = false;
+  bool draining_ = false;
+  bool read_wait_ = false;           // an async_wait is armed
+  bool write_wait_ = false;
+  bool out_of_memory_ = false;       // waiting for RequestMemory
+  size_t budget_ = 0;                // bytes this round of the loop may still move
+  std::chrono::steady_clock::time_point last_moved_;
+
+  std::vector<uint8_t> stash_;       // received past the last frame, at most one scratch buffer
+  size_t stash_at_ = 0;
+  std::unique_ptr<RequestFrame> frame_;
+
+  std::optional<Outcome> outcome_;
+  protocol::Writer answer_;
+  std::vector<protocol::Writer::Chunk> chunks_;
+  size_t chunk_ = 0;                 // the first that is not out
+  size_t chunk_at_ = 0;              // bytes of it that are
+};
+
+}  // namespace kmirror::broker
