@@ -2,8 +2,9 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 find_package(OpenSSL REQUIRED)
+# Debian's default Boost is older and lacks parts of Asio; this one comes from libboost1.81-dev.
+find_package(Boost 1.81.0 EXACT REQUIRED CONFIG COMPONENTS headers)
 if(NOT KMIRROR_LIBRARY_ONLY)
-  find_package(Boost 1.81.0 EXACT REQUIRED CONFIG COMPONENTS headers)
   find_package(spdlog REQUIRED CONFIG)
   find_package(fmt REQUIRED CONFIG)
   find_package(nlohmann_json REQUIRED CONFIG)
