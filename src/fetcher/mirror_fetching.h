@@ -48,6 +48,7 @@ struct FetchAssignment {
   int32_t local_leader_epoch = 0;
   bool may_truncate = false;                     // `mirror.support.unclean.leader.election` (R13), or
                                                  // the source is itself a mirror (coordinator.md 4.7)
+  uint64_t generation = 0;                       // given back in FetchStopped, so that a late one shows
   std::shared_ptr<host::PartitionLog> log;
 };
 
@@ -69,6 +70,7 @@ enum class FetchStop : uint8_t {
 struct FetchStopped {
   TopicIdPartition partition;
   FetchStop why = FetchStop::kLocalError;
+  uint64_t generation = 0;                       // of the assignment that ended
   int64_t offset = -1;
   int32_t epoch = -1;
   std::string message;
