@@ -135,6 +135,8 @@ def check_includes(path, lines):
             continue
         if name.startswith("kmirror/"):
             continue
+        if name.startswith("messages/"):  # generated into the build folder
+            name = "src/protocol/" + name
         if not re.match(r"(src|broker|tests|tools|bench|examples)/", name):
             yield Violation(path, number, "include-from-root",
                             f'"{name}": write the path from the root of the repository, as in '

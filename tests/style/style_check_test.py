@@ -13,7 +13,7 @@ CLEAN = {
     "src/log/README.md": "Owns the log rules.\n",
     "src/log/batch.h": '#pragma once\n#include "src/base/crc.h"\n// never sleep_for here\n',
     "src/fetcher/README.md": "Owns fetching.\n",
-    "src/fetcher/gate.cc": '#include "src/log/batch.h"\n#include "src/quota/rate.h"\n',
+    "src/fetcher/gate.cc": '#include "src/log/batch.h"\n#include "messages/fetch.h"\n',
     "src/net/README.md": "Owns sockets.\n",
     "src/net/loop.cc": "#include <boost/asio.hpp>\nauto t = std::chrono::steady_clock::now();\n",
     "src/facade.cc": '#include "src/coordinator/coordinator.h"\n',
@@ -31,6 +31,7 @@ CLEAN = {
 PLANTED = {
     "include-direction": {
         "src/log/a.cc": '#include "src/fetcher/gate.h"\n',
+        "src/log/c.cc": '#include "messages/fetch.h"\n',
         "src/fetcher/a.cc": '#include "src/coordinator/coordinator.h"\n',
         "src/fetcher/b.cc": '#include "src/net/connection.h"\n',
         "broker/storage/a.cc": '#include "src/coordinator/coordinator.h"\n',

@@ -1,4 +1,5 @@
-// A program of somebody who installed kmirror: uses the public headers and the shared library alone.
+// A program of somebody who installed kmirror: uses the public headers and the shared library
+// alone.
 #include <cstdio>
 
 #include "kmirror/status.h"
