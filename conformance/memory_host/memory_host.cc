@@ -202,6 +202,18 @@ void MemoryHost::Detach() {
   logs_.DropPending();
 }
 
+void MemoryHost::Restart(bool lose_unsynced) {
+  Detach();
+  for (const host::TopicInfo& topic : controller_.Snapshot().topics) {
+    for (const host::PartitionInfo& info : topic.partitions) {
+      const std::shared_ptr<MemoryLog> log = logs_.Get({topic.id, info.index});
+      if (log == nullptr) continue;
+      if (lose_unsynced) log->LoseTail(0);
+      log->HostRestarted(ClosedFor(topic.configs));
+    }
+  }
+}
+
 std::shared_ptr<MemoryLog> MemoryHost::Log(std::string_view topic, int32_t partition) const {
   const host::TopicInfo* info = controller_.FindTopic(topic);
   return info == nullptr ? nullptr : logs_.Get({info->id, partition});

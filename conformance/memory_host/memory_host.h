@@ -135,6 +135,9 @@ class MemoryHost {
   void Attach(Mirror* mirror);
   // Nothing reaches the Mirror any more, and no answer of a call it made.
   void Detach();
+  // As the death of the process and a new start: Detach, every barrier closed again, and, with
+  // `lose_unsynced`, every log cut to what was synced.
+  void Restart(bool lose_unsynced = false);
 
   ManualRuntime& runtime() { return *runtime_; }
   MemoryLogs& logs() { return logs_; }

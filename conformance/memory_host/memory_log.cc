@@ -466,6 +466,12 @@ void MemoryLog::HostSetLocalWrites(host::LocalWrites mode, int64_t metadata_vers
   barrier_version_ = std::max(barrier_version_, metadata_version);
 }
 
+void MemoryLog::HostRestarted(host::LocalWrites mode) {
+  DropPending();
+  local_writes_ = mode;
+  barrier_version_ = -1;
+}
+
 void MemoryLog::Elect(int32_t leader_epoch, bool mirrored) {
   leader_ = true;
   leader_epoch_ = leader_epoch;

@@ -82,6 +82,8 @@ class MemoryLog final : public host::PartitionLog {
   void Close();   // the partition is gone: kNotLeaderOrFollower from now on
   // The host applied a change of `mirror.name`: closes (or, without a mirror, opens) the barrier.
   void HostSetLocalWrites(host::LocalWrites mode, int64_t metadata_version);
+  // The process started anew: the barrier stands where the configs say.
+  void HostRestarted(host::LocalWrites mode);
 
   // A client's produce of one batch (any offset in it): the offset it got, or kReadOnly,
   // kNotEnoughReplicas (also below min ISR), or what idempotence says.
