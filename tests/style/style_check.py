@@ -30,6 +30,8 @@ MAY_INCLUDE = {
     "broker/mirror_host": ["broker"],
     "broker": ["broker", "src/base", "src/protocol", "src/net", "src/log",
                "src/fetcher/abstract_fetcher_thread.h"],
+    "conformance": [],  # hosts compile it against the installed library
+    "examples": [],
     "tools": ["src/base", "src/protocol", "src/net"],
 }
 # Pure folders, and the libraries they must not know.
@@ -39,10 +41,10 @@ PURE_BANNED = re.compile(r"^(boost/asio|spdlog|librdkafka|rdkafka)\b")
 
 # (rule, folders, excepted files, pattern, advice): text that must not occur outside comments.
 BANNED = [
-    ("sleep-in-test", ["tests"], ["tests/support/wait_until.cc"],
+    ("sleep-in-test", ["tests", "conformance"], ["tests/support/wait_until.cc"],
      r"\b(sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.])sleep\(",
      "wait for the condition itself with WaitUntil (tests/support/wait_until.h) or a fake clock"),
-    ("real-clock", ["src", "include"], ["src/net/"],
+    ("real-clock", ["src", "include", "conformance"], ["src/net/"],
      r"\b(system_clock|steady_clock|high_resolution_clock)::now\b|\bclock_gettime\b|\bgettimeofday\b"
      r"|\btime\((nullptr|NULL|0)\)",
      "take the time as an argument, or ask the host's Runtime clock; only src/net has a real one"),
@@ -53,7 +55,7 @@ BANNED = [
      "log through the logger or sink that was handed in"),
     ("coroutine", ["src", "include"], [], r"\bco_(await|return|yield)\b",
      "use callbacks here: the library must build with g++ 12, which miscompiles coroutines"),
-    ("skipped-test", ["tests"], [], r"\bGTEST_SKIP\b|\bDISABLED_\w",
+    ("skipped-test", ["tests", "conformance"], [], r"\bGTEST_SKIP\b|\bDISABLED_\w",
      "make what the test needs part of its fixture, or delete the test"),
     ("rdkafka", ["src", "include", "broker"], [], r"\brd_kafka_\w|\bRdKafka::",
      "librdkafka is for tests, tools and benchmarks; use src/protocol"),
@@ -137,7 +139,7 @@ def check_includes(path, lines):
             continue
         if name.startswith("messages/"):  # generated into the build folder
             name = "src/protocol/" + name
-        if not re.match(r"(src|broker|tests|tools|bench|examples)/", name):
+        if not re.match(r"(src|broker|tests|tools|bench|conformance|examples)/", name):
             yield Violation(path, number, "include-from-root",
                             f'"{name}": write the path from the root of the repository, as in '
                             '"src/protocol/reader.h"')

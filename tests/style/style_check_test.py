@@ -37,6 +37,8 @@ PLANTED = {
         "broker/storage/a.cc": '#include "src/coordinator/coordinator.h"\n',
         "broker/storage/b.cc": '#include "src/fetcher/mirror_fetcher_thread.h"\n',
         "broker/mirror_host/a.cc": '#include "src/protocol/reader.h"\n',
+        "conformance/a.cc": '#include "src/log/batch.h"\n',
+        "examples/a.cc": '#include "src/log/batch.h"\n',
         "src/log/b.cc": '#include "broker/storage/segment.h"\n',
     },
     "include-from-root": {"src/log/a.cc": '#include "batch.h"\n'},
