@@ -14,8 +14,9 @@
 
 namespace kmirror::protocol {
 
-// Decodes `body`, which is the message and nothing else. Kafka ignores what follows a message; here it
-// is refused, because it is how a frame of another protocol shows (R17). Records point into `body`.
+// Decodes `body`, which is the message and nothing else. Kafka ignores what follows a message; here
+// it is refused, because it is how a frame of another protocol shows (R17). Records point into
+// `body`.
 template <typename Message>
 Status DecodeBody(ByteView body, int16_t version, Message* out) {
   Reader reader(body);
@@ -24,8 +25,8 @@ Status DecodeBody(ByteView body, int16_t version, Message* out) {
   return TrailingBytes(Message::kName, version, reader.remaining());
 }
 
-// A frame: int32 size, header, body. Nothing is left in a writer that failed but what was there before
-// plus rubbish; drop it.
+// A frame: int32 size, header, body. Nothing is left in a writer that failed but what was there
+// before plus rubbish; drop it.
 template <typename Request>
 Status EncodeRequestFrame(const Request& request, int16_t version, int32_t correlation_id,
                           const std::optional<std::string>& client_id, Writer& out) {
@@ -49,15 +50,15 @@ Status EncodeResponseFrame(const Response& response, int16_t version, int32_t co
   return FinishFrame(place, out.size() - before - 4, out);
 }
 
-// The body of an answer to a request of `version`; `frame` is without its size. The caller has matched
-// the correlation id already or does so with the one given back.
+// The body of an answer to a request of `version`; `frame` is without its size. The caller has
+// matched the correlation id already or does so with the one given back.
 template <typename Response>
 Status DecodeResponseFrame(ByteView frame, int16_t version, int32_t* correlation_id,
                            Response* out) {
   static_assert(!Response::kIsRequest);
   Reader reader(frame);
-  Status status = DecodeResponseHeader(
-      reader, ResponseHeaderVersion(Response::kApiKey, version), correlation_id);
+  Status status = DecodeResponseHeader(reader, ResponseHeaderVersion(Response::kApiKey, version),
+                                       correlation_id);
   if (!status.ok()) return status;
   return DecodeBody(reader.rest(), version, out);
 }

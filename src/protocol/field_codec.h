@@ -12,8 +12,8 @@
 
 namespace kmirror::protocol {
 
-// A length that passed Reader::ReadArrayLength may still claim more memory than its bytes are worth;
-// past this the vector grows with what was really read.
+// A length that passed Reader::ReadArrayLength may still claim more memory than its bytes are
+// worth; past this the vector grows with what was really read.
 inline constexpr size_t kArrayReserveMax = 1024;
 
 // element(T*) reads one element; the reader's error names `field` and the index.

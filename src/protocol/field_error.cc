@@ -21,8 +21,6 @@ bool FieldError::At(std::string_view field, size_t index) {
   return At(std::string(field) + "[" + std::to_string(index) + "]");
 }
 
-std::string FieldError::text() const {
-  return path_.empty() ? reason_ : path_ + ": " + reason_;
-}
+std::string FieldError::text() const { return path_.empty() ? reason_ : path_ + ": " + reason_; }
 
 }  // namespace kmirror::protocol

@@ -1,7 +1,8 @@
 // Where in a message a decode or encode went wrong, and why.
 //
 // The codec returns false up the call chain and each level adds its own name in front, so that the
-// good path pays nothing and the text reads "topics[3].partitions[0].records: needs 9 bytes, 4 left".
+// good path pays nothing and the text reads "topics[3].partitions[0].records: needs 9 bytes, 4
+// left".
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,8 @@
     generate.py list {codec|json}             prints the files that `codec` or `json` writes
     generate.py {codec|json} OUTPUT_DIRECTORY writes them
 
-`codec` writes structs and their codec, for the library; `json` the text form the golden tests compare.
-Files whose content would not change are left alone, so that nothing is compiled for nothing.
+`codec` writes structs and their codec, for the library; `json` the text form that the golden tests
+compare. Files whose content would not change are left alone, so that nothing is compiled for nothing.
 """
 
 import pathlib

@@ -15,9 +15,9 @@ std::string Subject(std::string_view message, int16_t version) {
 }  // namespace
 
 Status UnsupportedVersion(std::string_view message, int16_t version, int16_t min, int16_t max) {
-  return {ErrorCode::kUnsupportedVersion,
-          Subject(message, version) + ": versions " + std::to_string(min) + " to " +
-              std::to_string(max) + " are known"};
+  return {ErrorCode::kUnsupportedVersion, Subject(message, version) + ": versions " +
+                                              std::to_string(min) + " to " + std::to_string(max) +
+                                              " are known"};
 }
 
 Status DecodeError(std::string_view message, int16_t version, const FieldError& error) {

@@ -28,7 +28,7 @@ inline constexpr int16_t kRecoverMirrorTopicsKey = 107;
 
 // ---- Feature and resources (protocol.md 1.15, 1.16).
 inline constexpr char kMirrorFeatureName[] = "mirror.version";
-inline constexpr int16_t kMirrorFeatureLevel = 1;      // finalized when a data folder is formatted
+inline constexpr int16_t kMirrorFeatureLevel = 1;  // finalized when a data folder is formatted
 inline constexpr int8_t kClusterMirrorConfigResource = 64;
 inline constexpr int8_t kClusterMirrorAclResource = 8;
 inline constexpr int16_t kMirrorPidResetControlType = 7;

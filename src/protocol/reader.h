@@ -1,8 +1,9 @@
-// Reads Kafka's wire types from bytes in memory. Nothing is read past the end, whatever the bytes say.
+// Reads Kafka's wire types from bytes in memory. Nothing is read past the end, whatever the bytes
+// say.
 //
-// Externally synchronised; does not own the bytes. Every Read answers false on failure with the reason
-// kept here; after a failure the reader is of no further use. What Kafka's reader forgives and this one
-// does not (and the other way round) is listed in src/protocol/README.md.
+// Externally synchronised; does not own the bytes. Every Read answers false on failure with the
+// reason kept here; after a failure the reader is of no further use. What Kafka's reader forgives
+// and this one does not (and the other way round) is listed in src/protocol/README.md.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +35,16 @@ class Reader {
   bool ReadInt64(int64_t* out) { return ReadFixed<uint64_t>(out); }
   bool ReadUuid(Uuid* out);
 
-  // ---- Variable width: at most 5 bytes of 32 bits, or 10 bytes of 64. Needless leading zero groups
-  // are accepted within that length. ReadVarint and ReadVarlong are the zigzag forms of records.
+  // ---- Variable width: at most 5 bytes of 32 bits, or 10 bytes of 64. Needless leading zero
+  // groups are accepted within that length. ReadVarint and ReadVarlong are the zigzag forms of
+  // records.
   bool ReadUnsignedVarint(uint32_t* out);
   bool ReadVarint(int32_t* out);
   bool ReadVarlong(int64_t* out);
 
-  // ---- Length-prefixed. `flexible` picks the compact form (unsigned varint of length + 1) over the
-  // classic one (int16 for strings, int32 for the others). `nullable` says whether -1 is allowed.
-  // Strings are taken as they are: Kafka does not insist on UTF-8 and neither do we.
+  // ---- Length-prefixed. `flexible` picks the compact form (unsigned varint of length + 1) over
+  // the classic one (int16 for strings, int32 for the others). `nullable` says whether -1 is
+  // allowed. Strings are taken as they are: Kafka does not insist on UTF-8 and neither do we.
   bool ReadString(bool flexible, std::string* out);
   bool ReadString(bool flexible, bool nullable, std::optional<std::string>* out);
   bool ReadBytes(bool flexible, std::vector<uint8_t>* out);
@@ -50,8 +52,8 @@ class Reader {
   // A view into the bytes of this reader.
   bool ReadRecords(bool flexible, bool nullable, std::optional<RecordsView>* out);
 
-  // The number of elements, refused when elements of at least `element_bytes` bytes (>= 1) each do not
-  // fit into what remains. nullopt is null.
+  // The number of elements, refused when elements of at least `element_bytes` bytes (>= 1) each do
+  // not fit into what remains. nullopt is null.
   bool ReadArrayLength(bool flexible, bool nullable, size_t element_bytes,
                        std::optional<size_t>* out);
 

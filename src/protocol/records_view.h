@@ -1,4 +1,5 @@
-// The records of a Produce or a Fetch: bytes that belong to somebody else. Never copied by the codec.
+// The records of a Produce or a Fetch: bytes that belong to somebody else. Never copied by the
+// codec.
 #pragma once
 
 #include <algorithm>

@@ -10,8 +10,7 @@ Status DecodeEncodeAny(int16_t key, int16_t version, Direction direction, ByteVi
   if (api == nullptr) {
     return {ErrorCode::kUnsupportedVersion, "no such API key: " + std::to_string(key)};
   }
-  const auto recode =
-      direction == Direction::kRequest ? api->recode_request : api->recode_response;
+  const auto recode = direction == Direction::kRequest ? api->recode_request : api->recode_response;
   return recode(version, body, reencoded);
 }
 

@@ -14,9 +14,9 @@ enum class Direction { kRequest, kResponse };
 
 struct ApiInfo {
   int16_t key;
-  const char* name;       // "Fetch"
-  int16_t min_version;    // inclusive; what the codec knows, which a server may advertise differently
-  int16_t max_version;    // inclusive
+  const char* name;     // "Fetch"
+  int16_t min_version;  // inclusive; what the codec knows, which a server may advertise differently
+  int16_t max_version;  // inclusive
   int16_t flexible_from;  // kNeverFlexible (message.h) when no version is
 
   // Decode a whole body and encode what was read.

@@ -13,22 +13,15 @@ bool IsReadOnly(ErrorCode code) {
 ErrorCode Public(ErrorCode code) {
   switch (code) {
     case ErrorCode::kIo:
-    case ErrorCode::kNoSpace:
-      return ErrorCode::kKafkaStorageError;
-    case ErrorCode::kDisconnected:
-      return ErrorCode::kNetworkException;
-    case ErrorCode::kNotLoaded:
-      return ErrorCode::kCoordinatorLoadInProgress;
+    case ErrorCode::kNoSpace: return ErrorCode::kKafkaStorageError;
+    case ErrorCode::kDisconnected: return ErrorCode::kNetworkException;
+    case ErrorCode::kNotLoaded: return ErrorCode::kCoordinatorLoadInProgress;
     case ErrorCode::kMalformed:
-    case ErrorCode::kUsage:
-      return ErrorCode::kInvalidRequest;
-    case ErrorCode::kTimedOut:
-      return ErrorCode::kRequestTimedOut;
+    case ErrorCode::kUsage: return ErrorCode::kInvalidRequest;
+    case ErrorCode::kTimedOut: return ErrorCode::kRequestTimedOut;
     case ErrorCode::kCancelled:
-    case ErrorCode::kNotEnd:
-      return ErrorCode::kUnknownServerError;
-    default:
-      return code;
+    case ErrorCode::kNotEnd: return ErrorCode::kUnknownServerError;
+    default: return code;
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace kmirror::protocol {
 
-// Kafka's code for the wire. Codes of the wire are themselves; local ones (below -1) become the nearest
-// that a client handles rightly. A read-only topic is 42 (R23); a malformed request too.
+// Kafka's code for the wire. Codes of the wire are themselves; local ones (below -1) become the
+// nearest that a client handles rightly. A read-only topic is 42 (R23); a malformed request too.
 int16_t WireErrorCode(ErrorCode code);
 
 // The text to go with it; null when OK. For a read-only topic it begins READ_ONLY_TOPIC: (R23).

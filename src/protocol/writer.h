@@ -1,5 +1,6 @@
-// Writes Kafka's wire types. Small values go into one buffer of the writer's own; records are kept by
-// reference, as views of memory or ranges of a file, so that nothing on the way to a socket copies them.
+// Writes Kafka's wire types. Small values go into one buffer of the writer's own; records are kept
+// by reference, as views of memory or ranges of a file, so that nothing on the way to a socket
+// copies them.
 //
 // Externally synchronised. Puts that can fail answer false with the reason kept here.
 #pragma once
@@ -55,7 +56,8 @@ class Writer {
   // ---- Length-prefixed; `flexible` and `nullable` as in Reader. False: null where the version has
   // no null, or longer than the wire can say (strings: 32767 bytes in both forms, as in Kafka).
   [[nodiscard]] bool PutString(bool flexible, std::string_view value);
-  [[nodiscard]] bool PutString(bool flexible, bool nullable, const std::optional<std::string>& value);
+  [[nodiscard]] bool PutString(bool flexible, bool nullable,
+                               const std::optional<std::string>& value);
   [[nodiscard]] bool PutBytes(bool flexible, ByteView value);
   [[nodiscard]] bool PutBytes(bool flexible, bool nullable,
                               const std::optional<std::vector<uint8_t>>& value);
@@ -65,8 +67,8 @@ class Writer {
   [[nodiscard]] bool PutNullArray(bool flexible, bool nullable);
   void PutPresence(bool present) { PutInt8(present ? 1 : -1); }
 
-  // ---- Tagged fields: PutUnsignedVarint(count), then for each tag in ascending order BeginTag, the
-  // value, EndTag with what BeginTag gave. No external chunk in between.
+  // ---- Tagged fields: PutUnsignedVarint(count), then for each tag in ascending order BeginTag,
+  // the value, EndTag with what BeginTag gave. No external chunk in between.
   size_t BeginTag(uint32_t tag);
   void EndTag(size_t begin);
 

@@ -71,7 +71,7 @@ def is_default(field, value):
     if field.type == "uuid":
         return f"{value}.IsZero()"
     if field.struct:
-        return f"{value} == {field.type}{{}}"
+        return f"{value} == decltype({value}){{}}"
     if field.type == "bool":
         return value if field.default == "true" else f"!{value}"
     return f"{value} == {initializer(field).removeprefix(' = ')}"
@@ -223,8 +223,8 @@ class Codec:
                       f'return r.At("{field.name}");')
 
     def read_struct(self, struct):
-        self.emit(0, f"bool Read(Reader& r, [[maybe_unused]] int16_t version, {self.cpp_name(struct)}"
-                  "* out) {")
+        self.emit(0, "bool Read(Reader& r, [[maybe_unused]] int16_t version, "
+                  f"{struct.name}* out) {{")
         self.emit(1, self.flexible_line(struct))
         for field in struct.fields:
             if field.tag is not None:
@@ -296,7 +296,7 @@ class Codec:
 
     def put_struct(self, struct):
         self.emit(0, "bool Put(Writer& w, [[maybe_unused]] int16_t version, "
-                  f"[[maybe_unused]] const {self.cpp_name(struct)}& in) {{")
+                  f"[[maybe_unused]] const {struct.name}& in) {{")
         self.emit(1, self.flexible_line(struct))
         for field in struct.fields:
             test = in_versions(field.versions, struct.versions)
@@ -338,22 +338,13 @@ class Codec:
             self.emit(1, "  w.EndTag(begin);", "}")
         self.emit(1, "return true;")
 
-    def cpp_name(self, struct):
-        return struct.name
-
-
-def using_nested(message):
-    names = [struct.name for struct in message.nested()]
-    space = namespace_of(message)
-    return "".join(f"using {space}::{name};\n" for name in names)
-
 
 def source(api):
     out = NOTICE.format(api.file_name)
     out += (f'#include "messages/{api.file_name}.h"\n\n#include "src/protocol/field_codec.h"\n\n'
             "namespace kmirror::protocol {\n\n")
     for message in (api.request, api.response):
-        # A namespace a message, so that structs of the same name in request and response stay apart.
+        # A namespace a message: structs of request and response may have the same name.
         space = namespace_of(message)
         out += (f"namespace {space} {{\nnamespace {{\n\n{Codec(api, message).text()}\n"
                 f"}}  // namespace\n}}  // namespace {space}\n\n"

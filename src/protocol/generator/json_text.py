@@ -35,7 +35,8 @@ def source(api):
             out += f"}}  // namespace {space}\n\n"
         out += put_struct(message, message.name)
         out += (f"Status ToJson(const JsonRequest<{message.name}>& ask, std::string* out) {{\n"
-                f"  return MessageToJson<{message.name}>(ask.version, ask.body, ask.all_tags, out);\n"
+                f"  return MessageToJson<{message.name}>(ask.version, ask.body, ask.all_tags, "
+                "out);\n"
                 "}\n\n")
     return out + "}  // namespace kmirror::protocol\n"
 
@@ -54,12 +55,10 @@ Status BodyToJson(int16_t key, int16_t version, Direction direction, ByteView bo
   switch (key) {
 """
     for api in apis:
-        out += (f"    case {api.name}Request::kApiKey:\n"
-                f"      return request\n"
-                f"                 ? ToJson(JsonRequest<{api.name}Request>{{version, body, all_tags}}, "
-                "out)\n"
-                f"                 : ToJson(JsonRequest<{api.name}Response>{{version, body, all_tags}}"
-                ", out);\n")
+        out += f"    case {api.name}Request::kApiKey:\n"
+        for start, message in (("return request ?", api.request), (":", api.response)):
+            ask = f"JsonRequest<{message.name}>{{version, body, all_tags}}"
+            out += f"      {start} ToJson({ask}, out)" + (";\n" if start == ":" else "\n")
     out += "    default:\n"
     out += '      return {ErrorCode::kUnsupportedVersion, "no such API key"};\n  }\n}\n\n'
     return out + "}  // namespace kmirror::protocol\n"

@@ -11,8 +11,8 @@ A file describes one API:
     response
       ...
 
-TYPE is bool, int8, int16, int32, int64, uuid, string, bytes, records, a StructName, or [] and one of
-these. KEY and tags are numbers or names of constants in mirror_numbers.h. Attributes:
+TYPE is bool, int8, int16, int32, int64, uuid, string, bytes, records, a StructName, or [] and one
+of these. KEY and tags are numbers or names of constants in mirror_numbers.h. Attributes:
 
     4-12 | 12+ | 7     versions that have the field; all of the enclosing struct's when absent
     nullable [12+]     null is a value; in these versions only, when given
