@@ -91,7 +91,8 @@ class KMIRROR_API Mirror {
 
   // Thread-safe, idempotent. Stops fetchers and timers; no state is written. `done` runs once, on any
   // thread, no later than `deadline` from now plus what a host call in flight takes; after it the
-  // library calls nothing of the host again.
+  // library calls nothing of the host again. Completions of host calls that were in flight may still
+  // arrive then and do nothing; none may arrive once the Mirror is destroyed.
   virtual void Shutdown(std::chrono::milliseconds deadline, std::function<void()> done) = 0;
 };
 

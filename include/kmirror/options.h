@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <string_view>
 
 namespace kmirror {
 
@@ -17,8 +19,9 @@ struct Options {
   int32_t failed_retry_max_attempts = 20;  // 0: FAILED is not retried; a failed stop always is
   // `mirror.coordinator.append.linger.ms`: state writes of a shard are gathered this long.
   std::chrono::milliseconds coordinator_append_linger{10};
-  // Greatest number of partitions in PREPARING at once (coordinator.md L25).
-  int32_t max_concurrent_preparing = 200;
+  // For tests that kill the process: called on the coordinator's lane before (`after` false) and after
+  // each durable step of start, pause, resume and stop; src/coordinator/steps.h lists their names.
+  std::function<void(std::string_view step, bool after)> step_hook;
 };
 
 }  // namespace kmirror

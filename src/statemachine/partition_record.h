@@ -16,11 +16,13 @@ enum class Progress : int8_t {
   kMirrored = 2,   // mirrored data may be in the log: set by PREPARING -> MIRRORING
 };
 
-// The end of what this cluster and its source agreed on: {LME, LMO}. {-1, -1} is none.
+// The end of what this cluster and its source agreed on: {LME, LMO}. {-1, -1} is none. An epoch of -1
+// with an offset is an agreement on an empty log that ends there; an epoch without an offset is what a
+// peer of the KIP's prototype sends (coordinator.md 3.3).
 struct MirrorPosition {
   int32_t epoch = -1;
   int64_t offset = -1;
-  bool IsNone() const { return epoch < 0; }
+  bool IsNone() const { return epoch < 0 && offset < 0; }
   bool operator==(const MirrorPosition&) const = default;
 };
 

@@ -166,6 +166,7 @@ Result<Decision> Decide(const PartitionRecord& record, E event, const EventArgs&
     }
     case E::kRetryDue:
       decision.write.state = RetryTarget(record);
+      if (args.forget_failures) decision.write.attempt = 0;
       decision.action = EntryAction(decision.write.state);
       break;
     default:

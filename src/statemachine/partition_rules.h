@@ -84,6 +84,7 @@ struct EventArgs {
   std::string reason;             // kFailed
   bool retryable = true;          // kFailed
   int16_t max_attempts = 20;      // kFailed: the counter stops there
+  bool forget_failures = false;   // kRetryDue: an operator's recover starts the counter anew (2.7)
 };
 Result<Decision> Decide(const PartitionRecord& record, PartitionEvent event, const EventArgs& args);
 

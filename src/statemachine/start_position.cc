@@ -24,7 +24,7 @@ MirrorPosition Later(const MirrorPosition& a, const MirrorPosition& b) {
 
 int64_t CutForPosition(const LogShape& log, const MirrorPosition& position) {
   // An epoch above every local one: all local epochs up to it have one writer, the offset alone cuts.
-  int64_t cut = EndOf(log, position.epoch).value_or(log.end);
+  int64_t cut = position.epoch < 0 ? log.end : EndOf(log, position.epoch).value_or(log.end);
   if (position.offset >= 0) cut = std::min(cut, position.offset);
   return std::min(cut, log.end);
 }

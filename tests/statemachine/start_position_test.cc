@@ -59,6 +59,12 @@ TEST(CutForPosition, DoesNotFallToZeroForAnEpochAboveEveryLocalOne) {
   EXPECT_EQ(CutForPosition(b, {9, 90}), 40);
 }
 
+TEST(CutForPosition, KnowsAnAgreementOnAnEmptyLog) {
+  EXPECT_FALSE((MirrorPosition{-1, 0}).IsNone());
+  EXPECT_TRUE((MirrorPosition{}).IsNone());
+  EXPECT_EQ(CutForPosition(Shape(0, 3, {{11, 0}}), {-1, 0}), 0) << "only the reset and local records follow";
+}
+
 TEST(Later, PrefersTheGreaterEpochThenTheGreaterOffset) {
   EXPECT_EQ(Later({5, 100}, {16, 20}), (MirrorPosition{16, 20}));
   EXPECT_EQ(Later({5, 100}, {5, 90}), (MirrorPosition{5, 100}));
