@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "broker/storage/file_io.h"
+#include "kmirror/status.h"
 
 namespace kmirror::broker {
 
@@ -48,6 +50,11 @@ struct LogEnvironment {
   FileIo* io = nullptr;
   const LogClock* clock = nullptr;
   FdCache* files = nullptr;
+  // A checkpoint file of the data directory says something that must not be believed after a crash
+  // any more (a recovery point above the end, a log start above a restart), or must be believed from
+  // now on (a log start that is about to be acknowledged): write both again. Called with the append
+  // lock of the log held. May be empty.
+  std::function<Status()> write_checkpoints;
 };
 
 }  // namespace kmirror::broker

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "broker/storage/checkpoint_file.h"
 #include "broker/storage/fd_cache.h"
 #include "broker/storage/log_config.h"
 #include "broker/storage/partition_log.h"
@@ -20,12 +21,6 @@
 #include "kmirror/types.h"
 
 namespace kmirror::broker {
-
-struct TopicPartitionName {
-  std::string topic;
-  int32_t partition = 0;
-  auto operator<=>(const TopicPartitionName&) const = default;
-};
 
 class LogManager {
  public:
@@ -99,9 +94,13 @@ class LogManager {
   Status Format();
   Status Lock();
   Status LoadAll();
+  LogEnvironment Environment();
+  PartitionLog::Options LogOptions(const TopicPartitionName& name) const;
   Status WriteRecoveryPoints();
   Status WriteHighWatermarks();
   Status WriteLogStarts();
+  Status WriteCheckpoint(const char* file,
+                         const std::function<std::optional<int64_t>(const PartitionLog&)>& offset_of);
   std::string PathOf(const std::string& name) const { return options_.directory + "/" + name; }
 
   Options options_;
@@ -111,13 +110,19 @@ class LogManager {
   MetaProperties meta_;
   int lock_fd_ = -1;
   bool was_clean_ = false;
+  bool loading_ = true;              // the checkpoint files still describe logs not opened yet
   bool shut_down_ = false;
   std::vector<Directory> unopened_;
+  // Checkpoints of directories that could not be opened: kept for the next start.
+  std::map<std::string, OffsetCheckpoint> kept_;
 
-  mutable std::mutex mutex_;         // guards logs_ and doomed_
+  mutable std::mutex mutex_;         // guards logs_ and doomed_; not held while a log is opened
   std::map<TopicPartitionName, std::shared_ptr<PartitionLog>> logs_;
-  std::vector<std::pair<std::string, int64_t>> doomed_;  // renamed directories, when to remove
-  std::mutex checkpoint_mutex_;      // one writer of the checkpoint files
+  std::vector<std::pair<std::string, int64_t>> doomed_;  // renamed directories, when to remove them
+  std::mutex create_mutex_;          // one Create or Delete at a time
+  // One writer of the checkpoint files. Taken with a log's append lock held, so nothing under it may
+  // ask a log for more than its published offsets.
+  std::mutex checkpoint_mutex_;
   int64_t last_checkpoint_ms_ = 0;
   int64_t last_high_watermark_ms_ = 0;
   int64_t last_retention_ms_ = 0;

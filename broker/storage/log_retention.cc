@@ -1,0 +1,130 @@
+// Cutting the start of a log: delete records, the mirror's log start, retention by time and size.
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "broker/storage/files.h"
+#include "broker/storage/partition_log_impl.h"
+
+namespace kmirror::broker {
+namespace {
+
+// A segment without timestamps is as old as its file.
+int64_t AgeTimestamp(Segment& segment) {
+  const int64_t greatest = segment.max_timestamp();
+  if (greatest >= 0) return greatest;
+  struct stat info {};
+  if (::stat(segment.log_file().path().c_str(), &info) != 0) return INT64_MAX;
+  return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1000000;
+}
+
+}  // namespace
+
+Status PartitionLog::Impl::DropFirstSegmentsLocked(size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Status marked = segments_.front()->MarkDeleted();
+    if (!marked.ok()) return marked;
+    deleted_.emplace_back(segments_.front(), NowMs() + config_.file_delete_delay_ms);
+    segments_.erase(segments_.begin());
+    segments_changed_ = true;
+    directory_dirty_ = true;
+  }
+  return count == 0 ? Status::Ok() : snapshots_.RemoveBelow(segments_.front()->base_offset());
+}
+
+Status PartitionLog::Impl::RaiseLogStartLocked(int64_t offset) {
+  log_start_ = offset;
+  high_watermark_ = std::max(high_watermark_, offset);
+  if (epochs_.TruncateFromStart(offset)) epochs_dirty_ = true;
+  producers_.OnLogStart(offset);
+  size_t below = 0;
+  while (below + 1 < segments_.size() && segments_[below + 1]->base_offset() <= offset) ++below;
+  return DropFirstSegmentsLocked(below);
+}
+
+Result<DeletedRange> PartitionLog::RaiseLogStart(int64_t offset) {
+  DeletedRange answer;
+  {
+    std::lock_guard lock(impl_->append_mutex_);
+    Impl& log = *impl_;
+    Status usable = log.CheckUsableLocked(-1);
+    if (!usable.ok()) return usable;
+    answer.log_start = log.log_start_;
+    if (offset <= log.log_start_) return answer;
+    if (offset > log.high_watermark_) {
+      return Status(ErrorCode::kOffsetOutOfRange,
+                    "offset " + std::to_string(offset) + " is above the high watermark " +
+                        std::to_string(log.high_watermark_));
+    }
+    const size_t before = log.segments_.size();
+    Status raised = log.RaiseLogStartLocked(offset);
+    log.PublishLocked();
+    if (raised.ok()) raised = log.WriteCheckpointsLocked();
+    if (!raised.ok()) return raised;
+    answer = {offset, static_cast<int64_t>(before - log.segments_.size())};
+  }
+  impl_->Notify();
+  return answer;
+}
+
+Result<DeletedRange> PartitionLog::ApplyRetention(int64_t now_ms) {
+  DeletedRange answer;
+  {
+    std::lock_guard lock(impl_->append_mutex_);
+    Impl& log = *impl_;
+    Status usable = log.CheckUsableLocked(-1);
+    if (!usable.ok()) return usable;
+    const LogConfig& config = log.config_;
+    int64_t size = 0;
+    for (const auto& segment : log.segments_) size += segment->size();
+    int64_t excess = size - config.retention_bytes;
+    size_t count = 0;
+    for (; count < log.segments_.size(); ++count) {
+      Segment& segment = *log.segments_[count];
+      const bool active = count + 1 == log.segments_.size();
+      const int64_t end = active ? log.log_end_ : log.segments_[count + 1]->base_offset();
+      if (segment.size() == 0 || end > log.high_watermark_) break;
+      const bool below_start = !active && end <= log.log_start_;
+      const bool old = config.retention_deletes && config.retention_ms >= 0 &&
+                       now_ms - AgeTimestamp(segment) > config.retention_ms;
+      const bool too_much = config.retention_deletes && config.retention_bytes >= 0 &&
+                            excess - segment.size() >= 0;
+      if (!below_start && !old && !too_much) break;
+      excess -= segment.size();
+    }
+    answer.log_start = log.log_start_;
+    if (count == 0) return answer;
+    Status status;
+    if (count == log.segments_.size()) status = log.RollLocked(log.log_end_);
+    if (status.ok()) {
+      status = log.RaiseLogStartLocked(
+          std::max(log.log_start_, log.segments_[count]->base_offset()));
+    }
+    log.PublishLocked();
+    if (!status.ok()) return status;
+    answer = {log.log_start_, static_cast<int64_t>(count)};
+  }
+  impl_->Notify();
+  return answer;
+}
+
+void PartitionLog::RemoveDeletedFiles(int64_t now_ms) {
+  std::vector<std::shared_ptr<Segment>> due;
+  {
+    std::lock_guard lock(impl_->append_mutex_);
+    std::erase_if(impl_->deleted_, [&](const auto& each) {
+      if (each.second > now_ms) return false;
+      due.push_back(each.first);
+      return true;
+    });
+  }
+  for (const auto& segment : due) segment->RemoveFiles();
+}
+
+void PartitionLog::ExpireProducers(int64_t now_ms) {
+  std::lock_guard lock(impl_->append_mutex_);
+  impl_->producers_.Expire(now_ms, impl_->config_.producer_id_expiration_ms);
+}
+
+}  // namespace kmirror::broker

@@ -1,0 +1,153 @@
+// What must be on disk before the recovery point may move: the batches, then everything derived from
+// them that a start would trust below that point.
+
+#include <algorithm>
+#include <cerrno>
+
+#include "broker/storage/files.h"
+#include "broker/storage/partition_log_impl.h"
+
+namespace kmirror::broker {
+
+PartitionLog::Impl::SyncPlan PartitionLog::Impl::PlanSyncLocked() {
+  SyncPlan plan;
+  plan.end = log_end_;
+  plan.truncations = truncations_;
+  const int64_t from = recovery_point_;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (i + 1 < segments_.size() && segments_[i + 1]->base_offset() <= from) continue;
+    plan.segments.push_back(segments_[i]);
+  }
+  plan.active = segments_.back();
+  if (epochs_dirty_) plan.epochs = epochs_.Encode();
+  for (const int64_t offset : snapshots_.offsets()) {
+    if (offset > from) plan.snapshots.push_back(offset);
+  }
+  plan.directory = directory_dirty_;
+  epochs_dirty_ = directory_dirty_ = false;
+  unflushed_messages_ = 0;
+  oldest_unflushed_ms_ = -1;
+  return plan;
+}
+
+Status PartitionLog::Impl::Carry(const SyncPlan& plan, bool* broken) {
+  *broken = false;
+  if (plan.epochs) {
+    Status written = ReplaceFile(io_, directory_ + "/leader-epoch-checkpoint", *plan.epochs);
+    if (!written.ok()) return written;
+  }
+  for (const auto& segment : plan.segments) {
+    Status synced = segment->Sync(segment != plan.active);
+    if (synced.ok()) continue;
+    *broken = true;
+    return synced;
+  }
+  for (const int64_t offset : plan.snapshots) {
+    Status synced = SyncFile(io_, directory_ + "/" + OffsetFileName(offset, ".snapshot"));
+    if (!synced.ok()) return synced;
+  }
+  return plan.directory ? SyncDirectory(io_, directory_) : Status::Ok();
+}
+
+Result<int64_t> PartitionLog::Sync() {
+  Impl& log = *impl_;
+  const int64_t wanted = Positions().log_end;
+  std::lock_guard sync_lock(log.sync_mutex_);
+  // Another caller's sync may have covered this one while it waited.
+  if (log.recovery_point_ >= wanted) return log.recovery_point_.load();
+  Impl::SyncPlan plan;
+  {
+    std::lock_guard lock(log.append_mutex_);
+    Status usable = log.CheckUsableLocked(-1);
+    if (!usable.ok()) return usable;
+    plan = log.PlanSyncLocked();
+  }
+  bool broken = false;
+  Status carried = log.Carry(plan, &broken);
+  bool offline = false;
+  {
+    std::lock_guard lock(log.append_mutex_);
+    if (!carried.ok()) {
+      log.epochs_dirty_ = log.epochs_dirty_ || plan.epochs.has_value();
+      log.directory_dirty_ = log.directory_dirty_ || plan.directory;
+      if (log.oldest_unflushed_ms_ < 0) log.oldest_unflushed_ms_ = log.NowMs();
+      if (broken) {
+        // The kernel forgets dirty pages it could not write: a second sync would lie.
+        carried = log.GoOfflineLocked(carried);
+        offline = true;
+      }
+    } else if (plan.truncations == log.truncations_) {
+      log.recovery_point_ = std::max(log.recovery_point_.load(), plan.end);
+    }
+  }
+  if (offline) {
+    std::lock_guard lock(log.listener_mutex_);
+    if (log.listener_ != nullptr) log.listener_->OnLogOffline(*this, carried);
+  }
+  if (!carried.ok()) return carried;
+  return log.recovery_point_.load();
+}
+
+int64_t PartitionLog::RecoveryPoint() const { return impl_->recovery_point_; }
+
+std::optional<int64_t> PartitionLog::LogStartToCheckpoint() const {
+  std::lock_guard lock(impl_->published_mutex_);
+  return impl_->log_start_to_checkpoint_;
+}
+
+Status PartitionLog::MaybeFlush(int64_t now_ms) {
+  {
+    std::lock_guard lock(impl_->append_mutex_);
+    if (!impl_->offline_.ok() || impl_->closed_ || impl_->oldest_unflushed_ms_ < 0 ||
+        now_ms - impl_->oldest_unflushed_ms_ < impl_->config_.flush_ms) {
+      return Status::Ok();
+    }
+  }
+  const Result<int64_t> synced = Sync();
+  return synced.ok() ? Status::Ok() : synced.status();
+}
+
+Status PartitionLog::Close() {
+  Impl& log = *impl_;
+  std::lock_guard sync_lock(log.sync_mutex_);
+  std::lock_guard lock(log.append_mutex_);
+  if (log.closed_) return Status::Ok();
+  if (!log.offline_.ok()) return log.offline_;
+  Segment& active = log.ActiveLocked();
+  active.CloseTimeIndex();
+  Status status = active.SaveIndexes();
+  if (!status.ok()) return status;
+  status = log.snapshots_.Write(log.producers_);
+  if (!status.ok()) return status;
+  auto handle = active.log_file().Handle();
+  if (!handle.ok()) return handle.status();
+  // Gives back what was reserved beyond the end.
+  if (active.allocated > active.size() && log.io_->Truncate((*handle)->fd(), active.size()) != 0) {
+    return ErrnoStatus("cut", active.log_file().path(), errno);
+  }
+  if (FileSize(log.directory_ + "/leader-epoch-checkpoint") < 0) log.epochs_dirty_ = true;
+  Impl::SyncPlan plan = log.PlanSyncLocked();
+  plan.active = nullptr;  // its indexes are final too
+  bool broken = false;
+  status = log.Carry(plan, &broken);
+  if (!status.ok()) {
+    log.epochs_dirty_ = log.directory_dirty_ = true;
+    return broken ? log.GoOfflineLocked(status) : status;
+  }
+  log.recovery_point_ = log.log_end_;
+  log.closed_ = true;
+  for (const auto& [segment, when] : log.deleted_) segment->RemoveFiles();
+  log.deleted_.clear();
+  return Status::Ok();
+}
+
+void PartitionLog::Abandon(const std::string& new_directory) {
+  std::lock_guard sync_lock(impl_->sync_mutex_);
+  std::lock_guard lock(impl_->append_mutex_);
+  impl_->closed_ = true;
+  impl_->directory_ = new_directory;
+  impl_->deleted_.clear();
+  for (const auto& segment : impl_->segments_) segment->log_file().CloseHandle();
+}
+
+}  // namespace kmirror::broker
