@@ -1,7 +1,8 @@
 // The library: cluster mirroring (KIP-1279) for a Kafka-compatible broker. One Mirror a broker.
 //
-// The host creates it with its services (host/host.h), hands it metadata and the requests of the mirror
-// APIs, and gets topics mirrored, paused, stopped. Two Mirrors in one process do not know each other.
+// The host creates it with its services (host/host.h), hands it metadata and the requests of the
+// mirror APIs, and gets topics mirrored, paused, stopped. Two Mirrors in one process do not know
+// each other.
 //
 //   auto mirror = kmirror::Mirror::Create(host, options);
 //   mirror->OnSnapshot(snapshot);           // then OnDelta for every change, in order
@@ -62,7 +63,8 @@ class KMIRROR_API Mirror {
   static std::span<const ServedApi> Apis();
   static bool Serves(int16_t api_key);
 
-  virtual ~Mirror() = default;  // REQUIRES: Shutdown is done, or Create was never followed by OnSnapshot
+  virtual ~Mirror() =
+      default;  // REQUIRES: Shutdown is done, or Create was never followed by OnSnapshot
 
   // Thread-safe; must be called in metadata order (one caller at a time).
   virtual void OnSnapshot(host::MetadataSnapshot snapshot) = 0;
@@ -82,17 +84,17 @@ class KMIRROR_API Mirror {
   // kMirrorTopicNotStopped with the text for the client.
   virtual Status CheckTopicChange(const Uuid& topic_id) const = 0;
 
-  // Thread-safe. State of a partition led here, kUnknown when none or not loaded (for operators, not
-  // for decisions).
+  // Thread-safe. State of a partition led here, kUnknown when none or not loaded (for operators,
+  // not for decisions).
   virtual MirrorPartitionState StateOf(const TopicIdPartition& partition) const = 0;
 
   // Thread-safe. Reports every metric of the library (docs/operations.md lists them).
   virtual void Collect(MetricSink* sink) const = 0;
 
-  // Thread-safe, idempotent. Stops fetchers and timers; no state is written. `done` runs once, on any
-  // thread, no later than `deadline` from now plus what a host call in flight takes; after it the
-  // library calls nothing of the host again. Completions of host calls that were in flight may still
-  // arrive then and do nothing; none may arrive once the Mirror is destroyed.
+  // Thread-safe, idempotent. Stops fetchers and timers; no state is written. `done` runs once, on
+  // any thread, no later than `deadline` from now plus what a host call in flight takes; after it
+  // the library calls nothing of the host again. Completions of host calls that were in flight may
+  // still arrive then and do nothing; none may arrive once the Mirror is destroyed.
   virtual void Shutdown(std::chrono::milliseconds deadline, std::function<void()> done) = 0;
 };
 

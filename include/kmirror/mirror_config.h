@@ -1,8 +1,9 @@
-// The configs of a mirror (resource CLUSTER_MIRROR, protocol.md 4.3): what there is, and is it right?
+// The configs of a mirror (resource CLUSTER_MIRROR, protocol.md 4.3): what there is, and is it
+// right?
 //
-// A host needs them to answer DescribeConfigs and to judge IncrementalAlterConfigs of that resource.
-// Pure functions, any thread. Names carry no `mirror.` prefix; the prefixed spelling is accepted on
-// input (R25).
+// A host needs them to answer DescribeConfigs and to judge IncrementalAlterConfigs of that
+// resource. Pure functions, any thread. Names carry no `mirror.` prefix; the prefixed spelling is
+// accepted on input (R25).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,16 @@ namespace kmirror {
 
 // Kafka's ConfigType, wire values.
 enum class ConfigType : int8_t {
-  kUnknown = 0, kBoolean = 1, kString = 2, kInt = 3, kShort = 4, kLong = 5, kDouble = 6, kList = 7,
-  kClass = 8, kPassword = 9,
+  kUnknown = 0,
+  kBoolean = 1,
+  kString = 2,
+  kInt = 3,
+  kShort = 4,
+  kLong = 5,
+  kDouble = 6,
+  kList = 7,
+  kClass = 8,
+  kPassword = 9,
 };
 
 struct MirrorConfigDefinition {

@@ -19,8 +19,9 @@ struct Options {
   int32_t failed_retry_max_attempts = 20;  // 0: FAILED is not retried; a failed stop always is
   // `mirror.coordinator.append.linger.ms`: state writes of a shard are gathered this long.
   std::chrono::milliseconds coordinator_append_linger{10};
-  // For tests that kill the process: called on the coordinator's lane before (`after` false) and after
-  // each durable step of start, pause, resume and stop; src/coordinator/steps.h lists their names.
+  // For tests that kill the process: called on the coordinator's lane before (`after` false) and
+  // after each durable step of start, pause, resume and stop; src/coordinator/steps.h lists their
+  // names.
   std::function<void(std::string_view step, bool after)> step_hook;
 };
 

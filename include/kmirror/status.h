@@ -1,8 +1,8 @@
 // Status and Result: how every fallible function of kmirror answers.
 //
 // A Status is a Kafka error code and a text for people. The code is the exact one that goes on the
-// wire where there is one; conditions Kafka has no code for use the negative codes below, which never
-// leave the process. Values are copied freely; nothing here throws or allocates when OK.
+// wire where there is one; conditions Kafka has no code for use the negative codes below, which
+// never leave the process. Values are copied freely; nothing here throws or allocates when OK.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,21 @@
 
 namespace kmirror {
 
-// Kafka's protocol error codes (org.apache.kafka.common.protocol.Errors, 4.4), the codes of KIP-1279
-// and a few local ones. Numeric values are wire values: never renumber. The KIP's codes move with the
-// table in src/protocol/mirror_numbers.h; they are listed here because callers switch on them.
+// Kafka's protocol error codes (org.apache.kafka.common.protocol.Errors, 4.4), the codes of
+// KIP-1279 and a few local ones. Numeric values are wire values: never renumber. The KIP's codes
+// move with the table in src/protocol/mirror_numbers.h; they are listed here because callers switch
+// on them.
 enum class ErrorCode : int16_t {
   // Local, never on the wire.
-  kIo = -1001,           // a disk operation failed
-  kNoSpace = -1002,      // ENOSPC or EDQUOT
-  kDisconnected = -1003, // connection refused, reset, closed, or timed out below the protocol
-  kCancelled = -1004,    // the caller, or a newer operation, gave up
-  kNotLoaded = -1005,    // R19: the answer is not known yet, which is never "none"
-  kReadOnly = -1006,     // R23: READ_ONLY_TOPIC in process; 42 on the wire
-  kMalformed = -1007,    // bytes that do not decode
+  kIo = -1001,            // a disk operation failed
+  kNoSpace = -1002,       // ENOSPC or EDQUOT
+  kDisconnected = -1003,  // connection refused, reset, closed, or timed out below the protocol
+  kCancelled = -1004,     // the caller, or a newer operation, gave up
+  kNotLoaded = -1005,     // R19: the answer is not known yet, which is never "none"
+  kReadOnly = -1006,      // R23: READ_ONLY_TOPIC in process; 42 on the wire
+  kMalformed = -1007,     // bytes that do not decode
   kTimedOut = -1008,
-  kNotEnd = -1009,       // an append at an offset that is not the log's end
+  kNotEnd = -1009,  // an append at an offset that is not the log's end
   kUsage = -1010,
 
   kUnknownServerError = -1,
@@ -116,8 +117,8 @@ enum class ErrorCode : int16_t {
   kMirrorTopicNotStopped = 146,
 };
 
-// Kafka's upper-case name of the code ("OFFSET_OUT_OF_RANGE"); local codes have names too; an unknown
-// number reads "ERROR_<n>".
+// Kafka's upper-case name of the code ("OFFSET_OUT_OF_RANGE"); local codes have names too; an
+// unknown number reads "ERROR_<n>".
 #if defined(__GNUC__)
 #define KMIRROR_API __attribute__((visibility("default")))
 #else
@@ -158,8 +159,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                      // NOLINT: implicit by design
-  Result(Status status) : status_(std::move(status)) {}              // NOLINT: REQUIRES: !status.ok()
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit by design
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: REQUIRES: !status.ok()
   Result(ErrorCode code, std::string message) : status_(code, std::move(message)) {}
 
   bool ok() const { return value_.has_value(); }

@@ -1,4 +1,5 @@
-// The few value types that every area of kmirror shares. Plain data, no behaviour beyond text forms.
+// The few value types that every area of kmirror shares. Plain data, no behaviour beyond text
+// forms.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ struct Uuid {
   auto operator<=>(const Uuid&) const = default;
 };
 
-// A partition by its topic's id; what state and logs are keyed by (names can be re-used, ids cannot).
+// A partition by its topic's id; what state and logs are keyed by (names can be re-used, ids
+// cannot).
 struct TopicIdPartition {
   Uuid topic_id;
   int32_t partition = 0;

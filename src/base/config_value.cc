@@ -9,7 +9,9 @@
 namespace kmirror {
 
 std::string_view TrimBlanks(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f'; };
+  const auto blank = [](char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f';
+  };
   while (!text.empty() && blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && blank(text.back())) text.remove_suffix(1);
   return text;
@@ -61,8 +63,9 @@ std::optional<HostPort> ParseHostPort(std::string_view text, int32_t min_port) {
   if (colon == std::string_view::npos) return std::nullopt;
   std::string_view host = text.substr(0, colon);
   const std::string_view digits = text.substr(colon + 1);
-  const bool all_digits = !digits.empty() && digits.size() <= 5 &&
-                          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool all_digits =
+      !digits.empty() && digits.size() <= 5 &&
+      std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!all_digits) return std::nullopt;
   const int64_t port = *ParseInt64(digits);
   if (port < min_port || port > 65535) return std::nullopt;
@@ -121,11 +124,13 @@ Status CheckTypedValue(std::string_view name, ConfigType type, std::string_view 
     case ConfigType::kList:
       if (choices.empty()) return {};
       for (const std::string& item : SplitList(value)) {
-        if (!IsChoice(item, choices)) return bad("has an item that is not one of " + std::string(choices));
+        if (!IsChoice(item, choices))
+          return bad("has an item that is not one of " + std::string(choices));
       }
       return {};
     default:
-      if (!choices.empty() && !IsChoice(value, choices)) return bad("is not one of " + std::string(choices));
+      if (!choices.empty() && !IsChoice(value, choices))
+        return bad("is not one of " + std::string(choices));
       return {};
   }
 }

@@ -6,8 +6,8 @@
 
 namespace kmirror {
 
-// h = 31*h + unit over UTF-16 units, wrapping at 32 bits. Bytes that are not UTF-8 count one unit each;
-// names in Kafka are ASCII.
+// h = 31*h + unit over UTF-16 units, wrapping at 32 bits. Bytes that are not UTF-8 count one unit
+// each; names in Kafka are ASCII.
 inline int32_t JavaHash(std::string_view text) {
   uint32_t hash = 0;
   auto unit = [&hash](uint32_t u) { hash = 31 * hash + u; };
@@ -20,7 +20,8 @@ inline int32_t JavaHash(std::string_view text) {
       ++i;
       continue;
     }
-    for (int k = 1; k < length; ++k) point = point << 6 | (static_cast<uint8_t>(text[i + k]) & 0x3F);
+    for (int k = 1; k < length; ++k)
+      point = point << 6 | (static_cast<uint8_t>(text[i + k]) & 0x3F);
     if (point >= 0x10000) {
       unit(0xD800 + ((point - 0x10000) >> 10));
       unit(0xDC00 + ((point - 0x10000) & 0x3FF));

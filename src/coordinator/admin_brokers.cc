@@ -30,7 +30,8 @@ void ServeReadStates(MirrorImpl& mirror, const std::vector<uint8_t>& body, const
   });
 }
 
-void ServeWriteStates(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Respond& respond) {
+void ServeWriteStates(MirrorImpl& mirror, const std::vector<uint8_t>& body,
+                      const Respond& respond) {
   protocol::WriteMirrorStatesRequest request;
   if (Status status = protocol::DecodeBody(body, 0, &request); !status.ok()) {
     return Fail<protocol::WriteMirrorStatesResponse>(respond, status);
@@ -73,16 +74,18 @@ void ServeBumpEpochs(MirrorImpl& mirror, const std::vector<uint8_t>& body, const
   }
   // As the prototype: a success is not listed, the metadata is what confirms it.
   if (bumps.empty()) return respond(EncodeResponse(refused));
-  mirror.host().controller->BumpLeaderEpochs(std::move(bumps), [respond, refused](Status status) mutable {
-    if (!status.ok()) {
-      refused.error_code = WireCode(status);
-      refused.error_message = status.message();
-    }
-    respond(EncodeResponse(refused));
-  });
+  mirror.host().controller->BumpLeaderEpochs(std::move(bumps),
+                                             [respond, refused](Status status) mutable {
+                                               if (!status.ok()) {
+                                                 refused.error_code = WireCode(status);
+                                                 refused.error_message = status.message();
+                                               }
+                                               respond(EncodeResponse(refused));
+                                             });
 }
 
-void ServeReadOffsets(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Respond& respond) {
+void ServeReadOffsets(MirrorImpl& mirror, const std::vector<uint8_t>& body,
+                      const Respond& respond) {
   using protocol::ReadMirrorOffsetsResponse;
   protocol::ReadMirrorOffsetsRequest request;
   if (Status status = protocol::DecodeBody(body, 0, &request); !status.ok()) {
@@ -100,8 +103,10 @@ void ServeReadOffsets(MirrorImpl& mirror, const std::vector<uint8_t>& body, cons
       const TopicIdPartition partition{topic->info.id, index};
       const PartitionDriver* driver = mirror.Driver(partition);
       if (driver == nullptr || driver->key().mirror != request.mirror_name) continue;
-      if (const auto log = mirror.host().logs->Find(partition)) p.destination_offset = log->View().end;
-      if (const auto position = mirror.Position(partition)) p.source_offset = position->source_high_watermark;
+      if (const auto log = mirror.host().logs->Find(partition))
+        p.destination_offset = log->View().end;
+      if (const auto position = mirror.Position(partition))
+        p.source_offset = position->source_high_watermark;
     }
   }
   respond(EncodeResponse(response));

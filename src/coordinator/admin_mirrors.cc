@@ -40,18 +40,18 @@ void StoreMirror(MirrorImpl& mirror, const std::string& name,
                  const std::map<std::string, std::string>& configs, const Respond& respond) {
   std::map<std::string, std::optional<std::string>> changes(configs.begin(), configs.end());
   // The state topic first: a mirror that exists can be started at once.
-  mirror.host().state_topic->Ensure([&mirror, lane = mirror.lane(), name, changes,
-                                     respond](Status status) {
-    lane->Post([&mirror, name, changes, respond, status = std::move(status)] {
-      if (!status.ok()) return Fail<CreateClusterMirrorResponse>(respond, status);
-      mirror.host().controller->SetMirrorConfigs(name, changes, true, [respond](Status status) {
-        if (!status.ok()) return Fail<CreateClusterMirrorResponse>(respond, status);
-        CreateClusterMirrorResponse response;
-        response.error_message = "";  // as the prototype: empty, not null
-        respond(EncodeResponse(response));
+  mirror.host().state_topic->Ensure(
+      [&mirror, lane = mirror.lane(), name, changes, respond](Status status) {
+        lane->Post([&mirror, name, changes, respond, status = std::move(status)] {
+          if (!status.ok()) return Fail<CreateClusterMirrorResponse>(respond, status);
+          mirror.host().controller->SetMirrorConfigs(name, changes, true, [respond](Status status) {
+            if (!status.ok()) return Fail<CreateClusterMirrorResponse>(respond, status);
+            CreateClusterMirrorResponse response;
+            response.error_message = "";  // as the prototype: empty, not null
+            respond(EncodeResponse(response));
+          });
+        });
       });
-    });
-  });
 }
 
 }  // namespace
@@ -65,8 +65,9 @@ void ServeCreate(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
     return Fail<CreateClusterMirrorResponse>(respond, status);
   }
   if (mirror.metadata().Mirror(request.mirror_name) != nullptr) {
-    return Fail<CreateClusterMirrorResponse>(respond, {ErrorCode::kClusterMirrorAlreadyExists,
-                                                       "mirror " + request.mirror_name + " already exists"});
+    return Fail<CreateClusterMirrorResponse>(respond,
+                                             {ErrorCode::kClusterMirrorAlreadyExists,
+                                              "mirror " + request.mirror_name + " already exists"});
   }
   std::map<std::string, std::string> configs;
   for (const auto& config : request.config) {
@@ -80,12 +81,13 @@ void ServeCreate(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
   if (!given.empty()) {
     if (given == mirror.metadata().cluster_id()) {
       return Fail<CreateClusterMirrorResponse>(
-          respond, {ErrorCode::kInvalidRequest, "source.cluster.id " + given + " is this cluster itself"});
+          respond,
+          {ErrorCode::kInvalidRequest, "source.cluster.id " + given + " is this cluster itself"});
     }
     return StoreMirror(mirror, request.mirror_name, configs, respond);
   }
-  // The id is what later tells a replaced source from the one that was meant: it is read now, or the
-  // mirror is not made (S10).
+  // The id is what later tells a replaced source from the one that was meant: it is read now, or
+  // the mirror is not made (S10).
   auto config = sync::ParseMirrorConfig(request.mirror_name, configs);
   if (!config.ok()) return Fail<CreateClusterMirrorResponse>(respond, config.status());
   std::shared_ptr<fetcher::SourceCluster> source =
@@ -107,8 +109,9 @@ void ServeCreate(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
     }
     if (answer->cluster_id == mirror.metadata().cluster_id()) {
       return Fail<CreateClusterMirrorResponse>(
-          respond, {ErrorCode::kInvalidRequest,
-                    "the source at " + ConfigOr(configs, kBootstrapServers) + " is this cluster itself"});
+          respond,
+          {ErrorCode::kInvalidRequest,
+           "the source at " + ConfigOr(configs, kBootstrapServers) + " is this cluster itself"});
     }
     configs[kSourceClusterId] = answer->cluster_id;
     StoreMirror(mirror, name, configs, respond);
@@ -135,9 +138,10 @@ void ServeDelete(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
           respond, {ErrorCode::kInvalidClusterMirrorState, status.message()});
     }
   }
-  const int64_t version = request.state_validation_offset >= 0
-                              ? std::min(request.state_validation_offset, mirror.metadata().version())
-                              : mirror.metadata().version();
+  const int64_t version =
+      request.state_validation_offset >= 0
+          ? std::min(request.state_validation_offset, mirror.metadata().version())
+          : mirror.metadata().version();
   mirror.host().controller->DeleteMirror(request.mirror_name, version, [respond](Status status) {
     if (!status.ok()) return Fail<DeleteClusterMirrorResponse>(respond, status);
     respond(EncodeResponse(DeleteClusterMirrorResponse{}));
@@ -166,8 +170,8 @@ void ServeList(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Respo
 
 namespace {
 
-protocol::DescribeClusterMirrorsResponse::DescribedPartition DescribePartition(MirrorImpl& mirror,
-                                                                               const PartitionDriver& driver) {
+protocol::DescribeClusterMirrorsResponse::DescribedPartition DescribePartition(
+    MirrorImpl& mirror, const PartitionDriver& driver) {
   DescribeClusterMirrorsResponse::DescribedPartition out;
   const DriverReport report = driver.Report();
   out.partition_index = driver.key().partition.partition;
@@ -184,7 +188,8 @@ protocol::DescribeClusterMirrorsResponse::DescribedPartition DescribePartition(M
   if (log == nullptr) return out;
   out.destination_offset = log->View().high_watermark;
   const auto position = mirror.Position(driver.key().partition);
-  if (!position || position->source_high_watermark < 0) return out;  // nothing is known, so no lag is
+  if (!position || position->source_high_watermark < 0)
+    return out;  // nothing is known, so no lag is
   out.source_offset = position->source_high_watermark;
   out.lag = std::max<int64_t>(position->source_high_watermark - out.destination_offset, 0);
   const int64_t now = mirror.host().runtime->MonotonicNow().count();
@@ -217,15 +222,15 @@ void AnswerLookups(MirrorImpl& mirror, const DescribeClusterMirrorsRequest& requ
         const StateKey key{name, {lookup.topic_id, index}};
         int32_t leader = -1;
         const int32_t count = mirror.host().state_topic->partition_count();
-        if (!mirror.metadata().StateLeader(key.Shard(count), &leader)) continue;  // nothing was stored
+        if (!mirror.metadata().StateLeader(key.Shard(count), &leader))
+          continue;  // nothing was stored
         const StateShard* shard = mirror.states().ShardOf(key);
-        const auto record = shard == nullptr
-                                ? Result<statemachine::PartitionRecord>(
-                                      leader == mirror.metadata().this_broker()
-                                          ? ErrorCode::kCoordinatorLoadInProgress
-                                          : ErrorCode::kNotCoordinator,
-                                      "")
-                                : shard->Read(key);
+        const auto record = shard == nullptr ? Result<statemachine::PartitionRecord>(
+                                                   leader == mirror.metadata().this_broker()
+                                                       ? ErrorCode::kCoordinatorLoadInProgress
+                                                       : ErrorCode::kNotCoordinator,
+                                                   "")
+                                             : shard->Read(key);
         if (!record.ok()) {
           out.error_code = static_cast<int16_t>(record.status().code());
           continue;

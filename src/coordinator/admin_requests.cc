@@ -30,20 +30,31 @@ struct AdminApi {
 
 // One line an API: key, who serves it, what its errors look like.
 constexpr AdminApi kApis[] = {
-    {protocol::kCreateClusterMirrorKey, ServeCreate, ErrorResponse<protocol::CreateClusterMirrorResponse>},
-    {protocol::kStartMirrorTopicsKey, ServeStart, ErrorResponse<protocol::StartMirrorTopicsResponse>},
+    {protocol::kCreateClusterMirrorKey, ServeCreate,
+     ErrorResponse<protocol::CreateClusterMirrorResponse>},
+    {protocol::kStartMirrorTopicsKey, ServeStart,
+     ErrorResponse<protocol::StartMirrorTopicsResponse>},
     {protocol::kStopMirrorTopicsKey, ServeStop, ErrorResponse<protocol::StopMirrorTopicsResponse>},
-    {protocol::kListClusterMirrorsKey, ServeList, ErrorResponse<protocol::ListClusterMirrorsResponse>},
+    {protocol::kListClusterMirrorsKey, ServeList,
+     ErrorResponse<protocol::ListClusterMirrorsResponse>},
     {protocol::kDescribeClusterMirrorsKey, ServeDescribe,
      ErrorResponse<protocol::DescribeClusterMirrorsResponse>},
-    {protocol::kReadMirrorStatesKey, ServeReadStates, ErrorResponse<protocol::ReadMirrorStatesResponse>},
-    {protocol::kWriteMirrorStatesKey, ServeWriteStates, ErrorResponse<protocol::WriteMirrorStatesResponse>},
-    {protocol::kPauseMirrorTopicsKey, ServePause, ErrorResponse<protocol::PauseMirrorTopicsResponse>},
-    {protocol::kResumeMirrorTopicsKey, ServeResume, ErrorResponse<protocol::ResumeMirrorTopicsResponse>},
-    {protocol::kDeleteClusterMirrorKey, ServeDelete, ErrorResponse<protocol::DeleteClusterMirrorResponse>},
-    {protocol::kBumpLeaderEpochsKey, ServeBumpEpochs, ErrorResponse<protocol::BumpLeaderEpochsResponse>},
-    {protocol::kReadMirrorOffsetsKey, ServeReadOffsets, ErrorResponse<protocol::ReadMirrorOffsetsResponse>},
-    {protocol::kRecoverMirrorTopicsKey, ServeRecover, ErrorResponse<protocol::RecoverMirrorTopicsResponse>},
+    {protocol::kReadMirrorStatesKey, ServeReadStates,
+     ErrorResponse<protocol::ReadMirrorStatesResponse>},
+    {protocol::kWriteMirrorStatesKey, ServeWriteStates,
+     ErrorResponse<protocol::WriteMirrorStatesResponse>},
+    {protocol::kPauseMirrorTopicsKey, ServePause,
+     ErrorResponse<protocol::PauseMirrorTopicsResponse>},
+    {protocol::kResumeMirrorTopicsKey, ServeResume,
+     ErrorResponse<protocol::ResumeMirrorTopicsResponse>},
+    {protocol::kDeleteClusterMirrorKey, ServeDelete,
+     ErrorResponse<protocol::DeleteClusterMirrorResponse>},
+    {protocol::kBumpLeaderEpochsKey, ServeBumpEpochs,
+     ErrorResponse<protocol::BumpLeaderEpochsResponse>},
+    {protocol::kReadMirrorOffsetsKey, ServeReadOffsets,
+     ErrorResponse<protocol::ReadMirrorOffsetsResponse>},
+    {protocol::kRecoverMirrorTopicsKey, ServeRecover,
+     ErrorResponse<protocol::RecoverMirrorTopicsResponse>},
 };
 
 const AdminApi* Find(int16_t key) {
@@ -81,7 +92,8 @@ void ServeAdminRequest(MirrorImpl& mirror, const RequestContext& context,
   const AdminApi* api = Find(context.api_key);
   if (api == nullptr) return respond({});
   if (context.api_version != 0) {
-    return respond(api->error({ErrorCode::kUnsupportedVersion, "mirror requests have version 0 only"}));
+    return respond(
+        api->error({ErrorCode::kUnsupportedVersion, "mirror requests have version 0 only"}));
   }
   if (!mirror.metadata().loaded()) {
     return respond(api->error({ErrorCode::kCoordinatorLoadInProgress, "metadata is loading"}));

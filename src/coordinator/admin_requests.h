@@ -1,8 +1,8 @@
 // The requests of the mirror APIs (coordinator.md 10): checked, carried out, answered.
 //
-// Each file serves one conversation: admin_mirrors.cc (create, delete, list, describe), admin_topics.cc
-// (start, stop, pause, resume, recover), admin_brokers.cc (states, epochs, offsets between brokers).
-// All run on the coordinator's lane; answers may come later, each once.
+// Each file serves one conversation: admin_mirrors.cc (create, delete, list, describe),
+// admin_topics.cc (start, stop, pause, resume, recover), admin_brokers.cc (states, epochs, offsets
+// between brokers). All run on the coordinator's lane; answers may come later, each once.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class MirrorImpl;
 using Respond = std::function<void(std::vector<uint8_t>)>;
 
 // Decodes by key and carries the request out.
-void ServeAdminRequest(MirrorImpl& mirror, const RequestContext& context, const std::vector<uint8_t>& body,
-                       const Respond& respond);
+void ServeAdminRequest(MirrorImpl& mirror, const RequestContext& context,
+                       const std::vector<uint8_t>& body, const Respond& respond);
 // The response of that API that says only this error.
 std::vector<uint8_t> EncodeAdminError(int16_t api_key, const Status& status);
 

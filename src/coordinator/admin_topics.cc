@@ -1,7 +1,8 @@
 // Start, stop, pause, resume, recover: what an operator wants of topics.
 //
-// Each request is checked topic by topic against the metadata; what passes becomes one atomic change of
-// `mirror.name` values, refused if one of them changed meanwhile. Drivers follow the metadata.
+// Each request is checked topic by topic against the metadata; what passes becomes one atomic
+// change of `mirror.name` values, refused if one of them changed meanwhile. Drivers follow the
+// metadata.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -72,7 +73,8 @@ Status JudgePause(const TopicView& topic, bool* change) {
 
 Status JudgeResume(const TopicView& topic, bool* change) {
   if (topic.desired.state == DesiredState::kStopped) {
-    return {ErrorCode::kMirrorTopicNotPaused, "topic " + topic.info.name + " is stopped, not paused"};
+    return {ErrorCode::kMirrorTopicNotPaused,
+            "topic " + topic.info.name + " is stopped, not paused"};
   }
   *change = topic.desired.state != DesiredState::kMirroring;
   return Status::Ok();
@@ -103,8 +105,8 @@ void ServeChange(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
     return Fail<Response>(respond, status);
   }
   if (mirror.metadata().Mirror(request.mirror_name) == nullptr) {
-    return Fail<Response>(respond, {ErrorCode::kUnknownClusterMirror,
-                                    "no mirror is named " + request.mirror_name});
+    return Fail<Response>(
+        respond, {ErrorCode::kUnknownClusterMirror, "no mirror is named " + request.mirror_name});
   }
   auto results = std::make_shared<Results>();
   std::vector<host::MirrorNameChange> changes;
@@ -115,7 +117,8 @@ void ServeChange(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
     Status status = JudgeLinked(mirror, request.mirror_name, wanted.topic_name, &topic);
     if (status.ok()) status = judge(*topic, &change);
     if (status.ok() && change) {
-      changes.push_back({topic->info.id, statemachine::FormatMirrorName(request.mirror_name, target)});
+      changes.push_back(
+          {topic->info.id, statemachine::FormatMirrorName(request.mirror_name, target)});
       changed->push_back(results->topics.size());
     }
     results->topics.emplace_back(wanted.topic_name, std::move(status));
@@ -136,7 +139,8 @@ void ServeChange(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
       });
 }
 
-// --- Start -----------------------------------------------------------------------------------------
+// --- Start
+// -----------------------------------------------------------------------------------------
 
 struct StartPlan {
   std::string mirror;
@@ -146,7 +150,7 @@ struct StartPlan {
   std::map<std::string, fetcher::SourceTopic> source_topics;
   Status source_status;
   std::vector<host::MirrorNameChange> changes;
-  std::vector<size_t> changed;                          // places in results
+  std::vector<size_t> changed;  // places in results
   std::vector<std::pair<host::NewTopic, size_t>> created;
   size_t missing = 1;
   Respond respond;
@@ -157,7 +161,8 @@ Status JudgeRestart(MirrorImpl& mirror, const TopicView& topic, const StartPlan&
                     std::vector<PartitionDriver*>* recover) {
   switch (topic.desired.state) {
     case DesiredState::kMirroring:
-      // Asked for already: nothing changes, except that R31 may let failed partitions try once more.
+      // Asked for already: nothing changes, except that R31 may let failed partitions try once
+      // more.
       if (plan.discard_local) {
         for (PartitionDriver* driver : mirror.DriversOf(topic.info.id)) {
           if (driver->loaded() && driver->record().state == MirrorPartitionState::kFailed) {
@@ -179,14 +184,13 @@ Status JudgeRestart(MirrorImpl& mirror, const TopicView& topic, const StartPlan&
         if (state != MirrorPartitionState::kStopped && state != MirrorPartitionState::kUnknown) {
           return {ErrorCode::kInvalidClusterMirrorState,
                   "partition " + std::to_string(driver->key().partition.partition) + " of topic " +
-                      topic.info.name + " is " + std::string(StateName(state)) + ", not STOPPED yet"};
+                      topic.info.name + " is " + std::string(StateName(state)) +
+                      ", not STOPPED yet"};
         }
       }
       *change = true;
       return Status::Ok();
-    case DesiredState::kNone:
-      *change = true;
-      return Status::Ok();
+    case DesiredState::kNone: *change = true; return Status::Ok();
   }
   return Status::Ok();
 }
@@ -223,10 +227,11 @@ void StartTopic(MirrorImpl& mirror, StartPlan& plan,
   std::vector<PartitionDriver*> recover;
   if (status.ok() && topic != nullptr) {
     if (!id.IsZero() && topic->info.id != id) {
-      status = {ErrorCode::kInconsistentTopicId,
-                "topic " + name + " exists here with id " + topic->info.id.ToString() +
-                    ", the source's has " + id.ToString()};
-    } else if (topic->desired.state != DesiredState::kNone && topic->desired.mirror != plan.mirror &&
+      status = {ErrorCode::kInconsistentTopicId, "topic " + name + " exists here with id " +
+                                                     topic->info.id.ToString() +
+                                                     ", the source's has " + id.ToString()};
+    } else if (topic->desired.state != DesiredState::kNone &&
+               topic->desired.mirror != plan.mirror &&
                topic->desired.state != DesiredState::kStopped) {
       status = {ErrorCode::kTopicAlreadyInClusterMirror,
                 "topic " + name + " is mirrored by " + topic->desired.mirror};
@@ -327,8 +332,9 @@ void ServeStart(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Resp
                                    [&](const auto& topic) { return topic.topic_name == pattern; });
     if (!named) {
       return Fail<StartMirrorTopicsResponse>(
-          respond, {ErrorCode::kInvalidRequest,
-                    "topic patterns are not supported yet; name the topics (got '" + pattern + "')"});
+          respond,
+          {ErrorCode::kInvalidRequest,
+           "topic patterns are not supported yet; name the topics (got '" + pattern + "')"});
     }
   }
   if (!plan->request.exclude_patterns.empty()) {
@@ -338,24 +344,25 @@ void ServeStart(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Resp
   sync::SourceWatch* source = mirror.Source(plan->mirror);
   if (source == nullptr) {
     return Fail<StartMirrorTopicsResponse>(
-        respond, {ErrorCode::kInvalidConfig, "mirror " + plan->mirror + " has no usable configuration"});
+        respond,
+        {ErrorCode::kInvalidConfig, "mirror " + plan->mirror + " has no usable configuration"});
   }
   std::vector<std::string> names;
   for (const auto& topic : plan->request.topics) names.push_back(topic.topic_name);
-  source->cluster().DescribeTopics(
-      std::move(names), [&mirror, plan](Result<fetcher::SourceMetadata> answer) {
-        if (answer.ok()) {
-          for (auto& topic : answer->topics) plan->source_topics[topic.name] = std::move(topic);
-        } else {
-          plan->source_status = answer.status();
-        }
-        // The mirror may have gone while the source was asked.
-        if (mirror.metadata().Mirror(plan->mirror) == nullptr) {
-          return Fail<StartMirrorTopicsResponse>(
-              plan->respond, {ErrorCode::kUnknownClusterMirror, "no mirror is named " + plan->mirror});
-        }
-        ExecuteStart(mirror, plan);
-      });
+  source->cluster().DescribeTopics(std::move(names), [&mirror, plan](
+                                                         Result<fetcher::SourceMetadata> answer) {
+    if (answer.ok()) {
+      for (auto& topic : answer->topics) plan->source_topics[topic.name] = std::move(topic);
+    } else {
+      plan->source_status = answer.status();
+    }
+    // The mirror may have gone while the source was asked.
+    if (mirror.metadata().Mirror(plan->mirror) == nullptr) {
+      return Fail<StartMirrorTopicsResponse>(
+          plan->respond, {ErrorCode::kUnknownClusterMirror, "no mirror is named " + plan->mirror});
+    }
+    ExecuteStart(mirror, plan);
+  });
 }
 
 void ServeRecover(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Respond& respond) {

@@ -7,8 +7,8 @@ namespace kmirror::coordinator {
 
 void MetadataView::Put(host::TopicInfo topic) {
   const auto name = topic.configs.find(std::string(kMirrorNameConfig));
-  const auto desired =
-      statemachine::ParseMirrorName(name == topic.configs.end() ? std::string_view() : name->second);
+  const auto desired = statemachine::ParseMirrorName(
+      name == topic.configs.end() ? std::string_view() : name->second);
   auto [it, added] = topics_.try_emplace(topic.id);
   TopicView& view = it->second;
   if (!added && view.info.name != topic.name) by_name_.erase(view.info.name);

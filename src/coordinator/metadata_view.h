@@ -28,8 +28,8 @@ struct TopicView {
 class MetadataView {
  public:
   struct Changes {
-    std::vector<Uuid> topics;            // changed, created or removed
-    std::vector<std::string> mirrors;    // changed, created or removed
+    std::vector<Uuid> topics;          // changed, created or removed
+    std::vector<std::string> mirrors;  // changed, created or removed
   };
 
   Changes Reset(host::MetadataSnapshot snapshot);
@@ -45,7 +45,9 @@ class MetadataView {
   const TopicView* TopicByName(const std::string& name) const;
   // Configs of the mirror; nullptr when it does not exist.
   const std::map<std::string, std::string>* Mirror(const std::string& name) const;
-  const std::map<std::string, std::map<std::string, std::string>>& mirrors() const { return mirrors_; }
+  const std::map<std::string, std::map<std::string, std::string>>& mirrors() const {
+    return mirrors_;
+  }
   const std::unordered_map<Uuid, TopicView>& topics() const { return topics_; }
   // Topics linked to the mirror in any desired state, by name.
   std::vector<const TopicView*> TopicsOf(const std::string& mirror) const;

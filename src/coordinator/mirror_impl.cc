@@ -16,7 +16,8 @@ bool IsFilter(std::string_view key) {
          key == "topic.properties.exclude" || key == "stop.uncommitted";
 }
 
-std::map<std::string, std::string> ConnectionPart(const std::map<std::string, std::string>& configs) {
+std::map<std::string, std::string> ConnectionPart(
+    const std::map<std::string, std::string>& configs) {
   std::map<std::string, std::string> part;
   for (const auto& [key, value] : configs) {
     if (!IsFilter(key)) part[key] = value;
@@ -27,14 +28,17 @@ std::map<std::string, std::string> ConnectionPart(const std::map<std::string, st
 }  // namespace
 
 MirrorImpl::MirrorImpl(const host::Host& host, const Options& options, const MakeParts& make_parts)
-    : host_(host), options_(options), lane_(host.runtime->NewLane("kmirror-coordinator")),
+    : host_(host),
+      options_(options),
+      lane_(host.runtime->NewLane("kmirror-coordinator")),
       parts_(make_parts(lane_.get(), this)) {
-  states_ = std::make_unique<StateStore>(host_, lane_.get(), &options_, &metadata_, [this](int32_t shard) {
-    const int32_t count = host_.state_topic->partition_count();
-    for (auto& [partition, driver] : drivers_) {
-      if (driver->key().Shard(count) == shard) driver->OnStateReadable();
-    }
-  });
+  states_ = std::make_unique<StateStore>(
+      host_, lane_.get(), &options_, &metadata_, [this](int32_t shard) {
+        const int32_t count = host_.state_topic->partition_count();
+        for (auto& [partition, driver] : drivers_) {
+          if (driver->key().Shard(count) == shard) driver->OnStateReadable();
+        }
+      });
   context_.host = host_;
   context_.lane = lane_.get();
   context_.options = &options_;
@@ -60,7 +64,9 @@ void MirrorImpl::OnSnapshot(host::MetadataSnapshot snapshot) {
 }
 
 void MirrorImpl::OnDelta(host::MetadataDelta delta) {
-  OnLane([this, delta = std::move(delta)]() mutable { ApplyChanges(metadata_.Apply(std::move(delta))); });
+  OnLane([this, delta = std::move(delta)]() mutable {
+    ApplyChanges(metadata_.Apply(std::move(delta)));
+  });
 }
 
 void MirrorImpl::OnShardGained(int32_t shard) {
@@ -86,8 +92,8 @@ void MirrorImpl::ApplyChanges(const MetadataView::Changes& changes) {
 void MirrorImpl::UpdateMirror(const std::string& mirror) {
   const auto* configs = metadata_.Mirror(mirror);
   if (configs == nullptr) {
-    // Its topics lost their mirror.name in the same change; their drivers go in UpdateDrivers, but may
-    // come after us in the list of changes.
+    // Its topics lost their mirror.name in the same change; their drivers go in UpdateDrivers, but
+    // may come after us in the list of changes.
     for (PartitionDriver* driver : DriversOfMirror(mirror)) {
       const TopicIdPartition partition = driver->key().partition;
       drivers_.erase(partition);
@@ -114,9 +120,9 @@ void MirrorImpl::UpdateMirror(const std::string& mirror) {
   }
   auto shared = std::make_shared<const fetcher::MirrorSourceConfig>(*std::move(config));
   sources_.erase(mirror);
-  sources_[mirror] = std::make_unique<sync::SourceWatch>(shared, parts_.sources.get(), host_.runtime,
-                                                         lane_.get(), options_.metadata_refresh_interval,
-                                                         this);
+  sources_[mirror] =
+      std::make_unique<sync::SourceWatch>(shared, parts_.sources.get(), host_.runtime, lane_.get(),
+                                          options_.metadata_refresh_interval, this);
   parts_.fetching->SetMirror(std::move(shared));
   UpdateSourceTopics(mirror);
   for (PartitionDriver* driver : DriversOfMirror(mirror)) driver->OnSourceConfigChanged();
@@ -128,7 +134,8 @@ void MirrorImpl::UpdateDrivers(const Uuid& topic_id) {
   std::map<int32_t, int32_t> led;  // partition, leader epoch
   if (linked) {
     for (const host::PartitionInfo& partition : topic->info.partitions) {
-      if (partition.leader == metadata_.this_broker()) led[partition.index] = partition.leader_epoch;
+      if (partition.leader == metadata_.this_broker())
+        led[partition.index] = partition.leader_epoch;
     }
   }
   for (auto it = drivers_.lower_bound({topic_id, INT32_MIN});
@@ -144,7 +151,8 @@ void MirrorImpl::UpdateDrivers(const Uuid& topic_id) {
     it = drivers_.erase(it);
   }
   if (topic == nullptr) {
-    states_->TombstoneWhere([&](const StateKey& key) { return key.partition.topic_id == topic_id; });
+    states_->TombstoneWhere(
+        [&](const StateKey& key) { return key.partition.topic_id == topic_id; });
     return;
   }
   const bool discard = discard_allowed_.erase(topic_id) != 0;
@@ -152,8 +160,8 @@ void MirrorImpl::UpdateDrivers(const Uuid& topic_id) {
     const TopicIdPartition partition{topic_id, index};
     auto& driver = drivers_[partition];
     if (driver == nullptr) {
-      driver = std::make_unique<PartitionDriver>(&context_, StateKey{topic->desired.mirror, partition},
-                                                 topic->info.name);
+      driver = std::make_unique<PartitionDriver>(
+          &context_, StateKey{topic->desired.mirror, partition}, topic->info.name);
       Publish(*driver);
     }
     if (discard) driver->AllowDiscard();
@@ -251,7 +259,8 @@ void MirrorImpl::OnSourceTopicDeleted(const std::string& mirror, const std::stri
 
 void MirrorImpl::OnSourceReplaced(const std::string& mirror, const std::string& expected_id,
                                   const std::string& found_id) {
-  for (PartitionDriver* driver : DriversOfMirror(mirror)) driver->OnSourceReplaced(expected_id, found_id);
+  for (PartitionDriver* driver : DriversOfMirror(mirror))
+    driver->OnSourceReplaced(expected_id, found_id);
 }
 
 // 4.3: the source grew. Done by the mirror-level coordinator only, for topics that are mirroring.
@@ -271,18 +280,19 @@ void MirrorImpl::GrowPartitions(const std::string& mirror) {
                        "event=grow-partitions mirror=" + mirror + " topic=" + topic->info.name +
                            " from=" + std::to_string(topic->info.partitions.size()) +
                            " to=" + std::to_string(count));
-    host_.controller->CreatePartitions(id, count, [this, alive = alive_, lane = lane_.get(), id,
-                                                   name = topic->info.name](Status status) {
-      lane->Post([this, alive, id, name, status = std::move(status)] {
-        if (!*alive) return;
-        growing_.erase(id);
-        if (!status.ok() && status.code() != ErrorCode::kInvalidPartitions) {
-          host_.runtime->Log(host::LogLevel::kWarn, "kmirror.sync",
-                             "event=grow-partitions-failed topic=" + name + " reason=\"" +
-                                 status.ToString() + "\" next=retry at the next refresh");
-        }
-      });
-    });
+    host_.controller->CreatePartitions(
+        id, count,
+        [this, alive = alive_, lane = lane_.get(), id, name = topic->info.name](Status status) {
+          lane->Post([this, alive, id, name, status = std::move(status)] {
+            if (!*alive) return;
+            growing_.erase(id);
+            if (!status.ok() && status.code() != ErrorCode::kInvalidPartitions) {
+              host_.runtime->Log(host::LogLevel::kWarn, "kmirror.sync",
+                                 "event=grow-partitions-failed topic=" + name + " reason=\"" +
+                                     status.ToString() + "\" next=retry at the next refresh");
+            }
+          });
+        });
   }
 }
 
@@ -322,7 +332,8 @@ Status MirrorImpl::CheckTopicChange(const Uuid& topic_id) const {
   size_t stopped = 0;
   for (auto it = published_.lower_bound({topic_id, INT32_MIN});
        it != published_.end() && it->first.topic_id == topic_id; ++it) {
-    if (it->second.report.loaded && it->second.report.state == MirrorPartitionState::kStopped) ++stopped;
+    if (it->second.report.loaded && it->second.report.state == MirrorPartitionState::kStopped)
+      ++stopped;
   }
   if (stopped < topic->second.partitions) return refuse("its stop is not complete");
   return Status::Ok();
@@ -361,7 +372,8 @@ void MirrorImpl::Collect(MetricSink* sink) const {
     const auto position = parts_.fetching->Position(partition);
     const auto log = host_.logs->Find(partition);
     const std::string index = std::to_string(partition.partition);
-    const Label labels[] = {{"mirror", published.mirror}, {"topic", published.topic}, {"partition", index}};
+    const Label labels[] = {
+        {"mirror", published.mirror}, {"topic", published.topic}, {"partition", index}};
     int64_t lag = -1;
     if (position && position->source_high_watermark >= 0 && log != nullptr) {
       lag = std::max<int64_t>(position->source_high_watermark - log->View().high_watermark, 0);
@@ -407,10 +419,11 @@ void MirrorImpl::Collect(MetricSink* sink) const {
 void MirrorImpl::HandleRequest(const RequestContext& context, ByteView body,
                                std::function<void(std::vector<uint8_t>)> respond) {
   std::vector<uint8_t> copy(body.begin(), body.end());
-  lane_->Post([this, alive = alive_, context, copy = std::move(copy), respond = std::move(respond)] {
+  lane_->Post([this, alive = alive_, context, copy = std::move(copy),
+               respond = std::move(respond)] {
     if (!*alive || down_) {
-      return respond(EncodeAdminError(context.api_key, {ErrorCode::kCoordinatorNotAvailable,
-                                                        "the broker is shutting down"}));
+      return respond(EncodeAdminError(
+          context.api_key, {ErrorCode::kCoordinatorNotAvailable, "the broker is shutting down"}));
     }
     ServeAdminRequest(*this, context, copy, respond);
   });
@@ -443,7 +456,8 @@ void MirrorImpl::Shutdown(std::chrono::milliseconds deadline, std::function<void
 namespace kmirror {
 
 bool Mirror::Serves(int16_t api_key) {
-  return std::any_of(Apis().begin(), Apis().end(), [&](const auto& api) { return api.key == api_key; });
+  return std::any_of(Apis().begin(), Apis().end(),
+                     [&](const auto& api) { return api.key == api_key; });
 }
 
 }  // namespace kmirror

@@ -1,5 +1,5 @@
-// The coordinator of one broker: wires metadata, shards, drivers, source watches, fetchers and requests
-// together on one lane.
+// The coordinator of one broker: wires metadata, shards, drivers, source watches, fetchers and
+// requests together on one lane.
 #pragma once
 
 #include <cstdint>

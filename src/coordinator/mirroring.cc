@@ -1,5 +1,5 @@
-// MIRRORING, EPOCH_FENCING, ULE_RECOVERY, PAUSING (coordinator.md 4 and 5): the fetcher runs, stops by
-// itself for a reason, or is taken away.
+// MIRRORING, EPOCH_FENCING, ULE_RECOVERY, PAUSING (coordinator.md 4 and 5): the fetcher runs, stops
+// by itself for a reason, or is taken away.
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -41,7 +41,8 @@ void PartitionDriver::Fetch() {
     return source->RefreshSoon();
   }
   ClearTrouble();
-  if (leader->epoch > leader_epoch_ - kEpochThreshold && leader->epoch <= INT32_MAX - kEpochIncrement - 1) {
+  if (leader->epoch > leader_epoch_ - kEpochThreshold &&
+      leader->epoch <= INT32_MAX - kEpochIncrement - 1) {
     SetStep("raise leader epoch");
     return RaiseEpochAbove(leader->epoch + kEpochIncrement, {}, [this] { Fetch(); });
   }
@@ -75,8 +76,9 @@ void PartitionDriver::OnFetching() {
 }
 
 void PartitionDriver::OnGap(int64_t from, int64_t to) {
-  Log(host::LogLevel::kWarn, "event=gap lost=[" + std::to_string(from) + ", " + std::to_string(to) +
-                                 ") reason=\"the source's retention passed our log end\" next=continue");
+  Log(host::LogLevel::kWarn,
+      "event=gap lost=[" + std::to_string(from) + ", " + std::to_string(to) +
+          ") reason=\"the source's retention passed our log end\" next=continue");
 }
 
 void PartitionDriver::OnEpochNear(int32_t source_epoch) {
@@ -109,7 +111,8 @@ void PartitionDriver::OnFetchStopped(const fetcher::FetchStopped& stopped) {
       if (!stopped.message.empty()) Trouble(stopped.message);
       sync::SourceWatch* source = Source();
       if (source == nullptr) return RetryLater([this] { Fetch(); });
-      // A source whose metadata stays behind its own batches (S71) is asked again more and more slowly.
+      // A source whose metadata stays behind its own batches (S71) is asked again more and more
+      // slowly.
       soft_failures_ = leader_losses_++;
       on_source_ = [this] {
         if (leader_losses_ <= 1) return Fetch();
@@ -141,24 +144,27 @@ void PartitionDriver::OnFetchStopped(const fetcher::FetchStopped& stopped) {
       return Fail("no common position: the source knows none of the log's leader epochs. " +
                       stopped.message,
                   false);
-    case Why::kLocalError:
-      return Fail(stopped.message, true);
+    case Why::kLocalError: return Fail(stopped.message, true);
   }
 }
 
 void PartitionDriver::OnSourceTopicDeleted() {
   if (!loaded_ || desired_.state == DesiredState::kStopped) return;
   if (record_.state == S::kStopped || record_.state == S::kStopping) return;
-  if (record_.state == S::kFailed && record_.attempt == statemachine::PartitionRecord::kNotRetryable) {
+  if (record_.state == S::kFailed &&
+      record_.attempt == statemachine::PartitionRecord::kNotRetryable) {
     return;  // the reason first given stays
   }
-  Fail("the source topic is deleted; the data here stays readable, stop the topic to write to it", false);
+  Fail("the source topic is deleted; the data here stays readable, stop the topic to write to it",
+       false);
 }
 
-void PartitionDriver::OnSourceReplaced(const std::string& expected_id, const std::string& found_id) {
+void PartitionDriver::OnSourceReplaced(const std::string& expected_id,
+                                       const std::string& found_id) {
   if (!loaded_ || desired_.state == DesiredState::kStopped) return;
   if (record_.state == S::kStopped || record_.state == S::kStopping) return;
-  if (record_.state == S::kFailed && record_.attempt == statemachine::PartitionRecord::kNotRetryable) {
+  if (record_.state == S::kFailed &&
+      record_.attempt == statemachine::PartitionRecord::kNotRetryable) {
     return;
   }
   Fail("another cluster answers at the source's address: expected cluster id " + expected_id +
@@ -180,8 +186,8 @@ void PartitionDriver::OnSourceConfigChanged() {
 }
 
 void PartitionDriver::RaiseEpoch() {
-  // The fetcher has dropped the partition already; the source is asked for its present epoch first, so
-  // that one bump is enough.
+  // The fetcher has dropped the partition already; the source is asked for its present epoch first,
+  // so that one bump is enough.
   SetStep("refresh the source");
   sync::SourceWatch* source = Source();
   if (source == nullptr) {
@@ -190,8 +196,8 @@ void PartitionDriver::RaiseEpoch() {
   }
   on_source_ = [this] {
     const sync::SourceWatch* source = Source();
-    const auto leader = source == nullptr ? std::nullopt
-                                          : source->LeaderOf(topic_, key_.partition.partition);
+    const auto leader =
+        source == nullptr ? std::nullopt : source->LeaderOf(topic_, key_.partition.partition);
     // Nothing learned: MIRRORING detects it again, with the backoff of a refresh in between.
     if (!leader || leader->epoch > INT32_MAX - kEpochIncrement - 1 ||
         leader->epoch <= leader_epoch_ - kEpochThreshold) {

@@ -71,7 +71,8 @@ void PartitionDriver::OnMetadata(const TopicView& topic, int32_t leader_epoch) {
   leader_epoch_ = leader_epoch;
   const auto ule = topic.info.configs.find(std::string(kUleSupportConfig));
   follow_truncation_ = ule != topic.info.configs.end() && ule->second == "true";
-  const bool wanted_changed = desired_ != topic.desired || desired_version_ != topic.desired_version;
+  const bool wanted_changed =
+      desired_ != topic.desired || desired_version_ != topic.desired_version;
   desired_ = topic.desired;
   desired_version_ = topic.desired_version;
 
@@ -89,7 +90,8 @@ void PartitionDriver::OnMetadata(const TopicView& topic, int32_t leader_epoch) {
     if (loaded_ && record_.state == S::kStopped && !writing_ && !wanted_changed) OpenWrites();
   }
   if (!wanted_changed || !loaded_) return;
-  // The host closed the barrier with the change; a partition that is STOPPED still, or again, opens anew.
+  // The host closed the barrier with the change; a partition that is STOPPED still, or again, opens
+  // anew.
   if (record_.state == S::kStopped) running_ = false;
   Reconcile();
 }
@@ -102,29 +104,30 @@ void PartitionDriver::ReadState() {
   if (reading_) return;
   reading_ = true;
   context_->lane->Cancel(read_timer_);
-  context_->states->Read(key_, topic_, [this, alive = alive_](
-                                           Result<statemachine::PartitionRecord> result) {
-    if (!*alive) return;
-    reading_ = false;
-    if (!result.ok() || result->leader_epoch > leader_epoch_) {
-      // An answer with a higher leader epoch says that we have been deposed and do not know it yet.
-      trouble_ = result.ok() ? "a newer leader wrote the state" : result.status().ToString();
-      ++soft_failures_;
-      read_timer_ = context_->lane->RunAfter(
-          statemachine::RetryDelay(kSoftInitial, kSoftCap, soft_failures_ - 1,
-                                   context_->host.runtime->Random()),
-          [this] { ReadState(); });
-      Changed();
-      return;
-    }
-    soft_failures_ = 0;
-    trouble_.clear();
-    loaded_ = true;
-    running_ = false;
-    record_ = *std::move(result);
-    Changed();
-    Reconcile();
-  });
+  context_->states->Read(
+      key_, topic_, [this, alive = alive_](Result<statemachine::PartitionRecord> result) {
+        if (!*alive) return;
+        reading_ = false;
+        if (!result.ok() || result->leader_epoch > leader_epoch_) {
+          // An answer with a higher leader epoch says that we have been deposed and do not know it
+          // yet.
+          trouble_ = result.ok() ? "a newer leader wrote the state" : result.status().ToString();
+          ++soft_failures_;
+          read_timer_ = context_->lane->RunAfter(
+              statemachine::RetryDelay(kSoftInitial, kSoftCap, soft_failures_ - 1,
+                                       context_->host.runtime->Random()),
+              [this] { ReadState(); });
+          Changed();
+          return;
+        }
+        soft_failures_ = 0;
+        trouble_.clear();
+        loaded_ = true;
+        running_ = false;
+        record_ = *std::move(result);
+        Changed();
+        Reconcile();
+      });
 }
 
 void PartitionDriver::Reconcile() {
@@ -179,7 +182,8 @@ void PartitionDriver::Transition(E event, statemachine::EventArgs args) {
   }
   auto decision = statemachine::Decide(record_, event, args);
   if (!decision.ok()) {
-    Log(host::LogLevel::kError, "event=transition-refused reason=\"" + decision.status().message() + "\"");
+    Log(host::LogLevel::kError,
+        "event=transition-refused reason=\"" + decision.status().message() + "\"");
     return;
   }
   NewOperation("write state");
@@ -190,7 +194,8 @@ void PartitionDriver::Transition(E event, statemachine::EventArgs args) {
 void PartitionDriver::WriteWithin(E event, statemachine::EventArgs args, Next then) {
   auto decision = statemachine::Decide(record_, event, args);
   if (!decision.ok()) {
-    Log(host::LogLevel::kError, "event=write-refused reason=\"" + decision.status().message() + "\"");
+    Log(host::LogLevel::kError,
+        "event=write-refused reason=\"" + decision.status().message() + "\"");
     return;
   }
   Submit(event, *std::move(decision), std::move(then));
@@ -200,7 +205,8 @@ void PartitionDriver::Submit(E event, statemachine::Decision decision, Next then
   writing_ = true;
   decision.write.leader_epoch = leader_epoch_;
   decision.write.expected_state_epoch = record_.state_epoch;
-  if (const auto step = StepOf(record_.state, decision.write.state); !step.empty()) Step(step, false);
+  if (const auto step = StepOf(record_.state, decision.write.state); !step.empty())
+    Step(step, false);
   context_->states->Write(
       key_, topic_, decision.write,
       [this, alive = alive_, event, decision, then](Result<statemachine::PartitionRecord> result) {
@@ -215,9 +221,10 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
     const ErrorCode code = result.status().code();
     if (code == ErrorCode::kFencedLeaderEpoch || code == ErrorCode::kFencedStateEpoch ||
         code == ErrorCode::kInvalidClusterMirrorState) {
-      // Someone else wrote, or our own write landed and its answer was lost: look again, then decide.
-      Log(host::LogLevel::kWarn, "event=state-write-refused reason=\"" + result.status().ToString() +
-                                     "\" next=read again");
+      // Someone else wrote, or our own write landed and its answer was lost: look again, then
+      // decide.
+      Log(host::LogLevel::kWarn, "event=state-write-refused reason=\"" +
+                                     result.status().ToString() + "\" next=read again");
       NewOperation("read state");
       loaded_ = false;
       running_ = false;
@@ -225,10 +232,10 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
       ReadState();
       return;
     }
-    // The shard is loading, moving or cannot write: the state shown stays the last stored one, with the
-    // reason, and the same question is decided again a little later.
-    trouble_ = "state " + std::string(StateName(decision.write.state)) + " cannot be stored: " +
-               result.status().ToString();
+    // The shard is loading, moving or cannot write: the state shown stays the last stored one, with
+    // the reason, and the same question is decided again a little later.
+    trouble_ = "state " + std::string(StateName(decision.write.state)) +
+               " cannot be stored: " + result.status().ToString();
     if (event == E::kFailed && decision.write.reason) trouble_ += "; " + *decision.write.reason;
     Changed();
     writing_ = true;
@@ -238,7 +245,8 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
                                  context_->host.runtime->Random()),
         [this, event, decision, then] {
           writing_ = false;
-          // What is wanted may have changed meanwhile; a stop must not wait for a state of the past.
+          // What is wanted may have changed meanwhile; a stop must not wait for a state of the
+          // past.
           if (!then && reconcile_again_ && event != E::kFailed) return Reconcile();
           Submit(event, decision, then);
         });
@@ -251,9 +259,9 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
   trouble_.clear();
   if (from != record_.state || (record_.state == S::kFailed && was != record_.reason)) {
     Log(record_.state == S::kFailed ? host::LogLevel::kWarn : host::LogLevel::kInfo,
-        "event=state-change from=" + std::string(StateName(from)) + " to=" +
-            std::string(StateName(record_.state)) + " cause=" +
-            std::string(statemachine::EventName(event)) + " leader_epoch=" +
+        "event=state-change from=" + std::string(StateName(from)) +
+            " to=" + std::string(StateName(record_.state)) +
+            " cause=" + std::string(statemachine::EventName(event)) + " leader_epoch=" +
             std::to_string(leader_epoch_) + " state_epoch=" + std::to_string(record_.state_epoch) +
             " attempt=" + std::to_string(record_.attempt) +
             (record_.reason.empty() ? "" : " reason=\"" + record_.reason + "\""));
@@ -309,11 +317,12 @@ void PartitionDriver::Stay() {
 
 void PartitionDriver::OpenWrites() {
   if (!HaveLog([this] { OpenWrites(); })) return;
-  // Both must hold (7.2 b): the state is STOPPED, and what the metadata of that version wants is STOPPED.
-  const Status status = log_->SetLocalWrites(
-      desired_.state == DesiredState::kStopped ? host::LocalWrites::kAllowed
-                                               : host::LocalWrites::kReadOnly,
-      leader_epoch_, desired_version_);
+  // Both must hold (7.2 b): the state is STOPPED, and what the metadata of that version wants is
+  // STOPPED.
+  const Status status =
+      log_->SetLocalWrites(desired_.state == DesiredState::kStopped ? host::LocalWrites::kAllowed
+                                                                    : host::LocalWrites::kReadOnly,
+                           leader_epoch_, desired_version_);
   if (!status.ok()) {
     Trouble("not open for writing yet: " + status.ToString());
     RetryLater([this] { OpenWrites(); });
@@ -327,8 +336,8 @@ void PartitionDriver::Fail(std::string reason, bool retryable) {
   Transition(E::kFailed, {.position = {},
                           .reason = std::move(reason),
                           .retryable = retryable,
-                          .max_attempts = static_cast<int16_t>(std::clamp(
-                              context_->options->failed_retry_max_attempts, 1, 32767))});
+                          .max_attempts = static_cast<int16_t>(
+                              std::clamp(context_->options->failed_retry_max_attempts, 1, 32767))});
 }
 
 void PartitionDriver::ScheduleRetry() {
@@ -348,8 +357,8 @@ void PartitionDriver::ScheduleRetry() {
 
 bool PartitionDriver::Recover() {
   if (!loaded_ || record_.state != S::kFailed) return false;
-  Log(host::LogLevel::kInfo, "event=recover target=" +
-                                 std::string(StateName(statemachine::RetryTarget(record_))));
+  Log(host::LogLevel::kInfo,
+      "event=recover target=" + std::string(StateName(statemachine::RetryTarget(record_))));
   Transition(E::kRetryDue, {.position = {}, .reason = {}, .forget_failures = true});
   return true;
 }
@@ -390,10 +399,10 @@ void PartitionDriver::ClearTrouble() {
 
 void PartitionDriver::After(milliseconds delay, Next then) {
   context_->lane->Cancel(timer_);
-  timer_ = context_->lane->RunAfter(delay, [this, alive = alive_, operation = operation_,
-                                            then = std::move(then)] {
-    if (*alive && operation == operation_) then();
-  });
+  timer_ = context_->lane->RunAfter(
+      delay, [this, alive = alive_, operation = operation_, then = std::move(then)] {
+        if (*alive && operation == operation_) then();
+      });
 }
 
 void PartitionDriver::RetryLater(Next then) {
@@ -438,7 +447,8 @@ void PartitionDriver::RaiseEpochAbove(int32_t min, std::string_view step_name, N
     then();
   };
   AskForBump(min);
-  // The answer is not the confirmation, and it may get lost: ask again while it does not show (L23).
+  // The answer is not the confirmation, and it may get lost: ask again while it does not show
+  // (L23).
   struct Resend {
     static void Arm(PartitionDriver* driver, int32_t min) {
       driver->After(kBumpResend, [driver, min] {

@@ -1,10 +1,11 @@
 // Drives one mirror partition that this broker leads towards what is wanted of it.
 //
-// One driver a partition, created while this broker leads it and its topic has a `mirror.name`. It reads
-// the stored state, compares it with the desired one (Reconcile), writes the next state and only after
-// that write is acknowledged acts on it. Every action ends in the next event. A running action belongs
-// to an operation number; a newer transition makes it stale, and what a stale operation hears is dropped.
-// While a change of the log is in flight no new transition begins, so that the log has one writer.
+// One driver a partition, created while this broker leads it and its topic has a `mirror.name`. It
+// reads the stored state, compares it with the desired one (Reconcile), writes the next state and
+// only after that write is acknowledged acts on it. Every action ends in the next event. A running
+// action belongs to an operation number; a newer transition makes it stale, and what a stale
+// operation hears is dropped. While a change of the log is in flight no new transition begins, so
+// that the log has one writer.
 //
 // Split by conversation: partition_driver.cc (state, writes, failures), prepare.cc (section 3),
 // mirroring.cc (4, 5, fencing, recovery), stop.cc (6).
@@ -52,7 +53,7 @@ struct DriverReport {
   MirrorPartitionState state = MirrorPartitionState::kUnknown;
   bool loaded = false;
   int16_t attempt = 0;
-  std::string message;         // why FAILED; what it waits for otherwise; "" when all is well
+  std::string message;  // why FAILED; what it waits for otherwise; "" when all is well
   std::string step;
   statemachine::MirrorPosition position;
   int8_t progress = 0;
@@ -120,11 +121,13 @@ class PartitionDriver {
   void After(std::chrono::milliseconds delay, Next then);
   // The log, or nothing yet: then `then` is tried again.
   bool HaveLog(Next then);
-  // A completion that continues on the lane if the operation is still the newest. `mutation`: the call
-  // changes the log, so transitions wait for it.
+  // A completion that continues on the lane if the operation is still the newest. `mutation`: the
+  // call changes the log, so transitions wait for it.
   template <typename T>
   std::function<void(T)> Continue(std::function<void(T)> next, bool mutation = false);
-  host::Completion Continue(std::function<void(Status)> next) { return Continue<Status>(std::move(next)); }
+  host::Completion Continue(std::function<void(Status)> next) {
+    return Continue<Status>(std::move(next));
+  }
   host::Completion Mutation(std::function<void(Status)> next) {
     return Continue<Status>(std::move(next), true);
   }
@@ -188,22 +191,22 @@ class PartitionDriver {
   bool writing_ = false;
   bool mutating_ = false;
   bool reconcile_again_ = false;
-  Next deferred_;                   // an event that came while a write or a mutation was in flight
+  Next deferred_;  // an event that came while a write or a mutation was in flight
 
   uint64_t operation_ = 0;
-  bool running_ = false;            // an entry action of record_.state is under way
-  int soft_failures_ = 0;           // of this operation, for RetryLater
+  bool running_ = false;   // an entry action of record_.state is under way
+  int soft_failures_ = 0;  // of this operation, for RetryLater
   std::string step_;
   std::string trouble_;
   host::Lane::TimerId timer_ = 0;
   host::Lane::TimerId read_timer_ = 0;
-  Next on_source_;                  // waits for a refresh
-  Next on_epoch_;                   // waits for a leader epoch above epoch_min_
+  Next on_source_;  // waits for a refresh
+  Next on_epoch_;   // waits for a leader epoch above epoch_min_
   int32_t epoch_min_ = -1;
-  int32_t background_bump_ = -1;    // proactive, while MIRRORING; -1 none pending
-  uint64_t assignment_ = 0;         // of the fetcher; 0 none
-  int leader_losses_ = 0;           // in a row, without a successful fetch in between
-  bool source_mirrors_ = false;     // the source is itself a mirror of this topic's name (4.7)
+  int32_t background_bump_ = -1;  // proactive, while MIRRORING; -1 none pending
+  uint64_t assignment_ = 0;       // of the fetcher; 0 none
+  int leader_losses_ = 0;         // in a row, without a successful fetch in between
+  bool source_mirrors_ = false;   // the source is itself a mirror of this topic's name (4.7)
   bool discard_allowed_ = false;
   std::shared_ptr<host::PartitionLog> log_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -32,10 +32,8 @@ bool IsTransient(ErrorCode code) {
     case ErrorCode::kUnknownLeaderEpoch:
     case ErrorCode::kUnknownTopicOrPartition:
     case ErrorCode::kNetworkException:
-    case ErrorCode::kMalformed:
-      return true;
-    default:
-      return false;
+    case ErrorCode::kMalformed: return true;
+    default: return false;
   }
 }
 
@@ -91,8 +89,7 @@ void PartitionDriver::PrepareSource() {
   const bool known = SourceIsOurs(&why, &final);
   if (final) return Fail(std::move(why), false);
   sync::SourceWatch* source = Source();
-  const auto leader =
-      known ? source->LeaderOf(topic_, key_.partition.partition) : std::nullopt;
+  const auto leader = known ? source->LeaderOf(topic_, key_.partition.partition) : std::nullopt;
   if (!leader) {
     if (known) {
       why = "the source names no leader for the partition";
@@ -126,7 +123,8 @@ void PartitionDriver::PrepareLoopCheck() {
   source->cluster().Features(Continue<Result<fetcher::SourceFeatures>>([this](auto features) {
     sync::SourceWatch* source = Source();
     if (source == nullptr || !features.ok()) {
-      Trouble("source features: " + (source == nullptr ? "no configuration" : features.status().ToString()));
+      Trouble("source features: " +
+              (source == nullptr ? "no configuration" : features.status().ToString()));
       return RetryLater([this] { PrepareLoopCheck(); });
     }
     // An ordinary Kafka knows nothing of mirrors: no loop, no position (R17).
@@ -143,7 +141,8 @@ void PartitionDriver::PrepareLoopCheck() {
               if (topic != topic_) continue;
               if (mirror.source_cluster_id == context_->metadata->cluster_id()) {
                 return Fail("mirror loop: the source mirrors this topic from here in its mirror " +
-                                mirror.name + ", while mirror " + key_.mirror + " wants it from there",
+                                mirror.name + ", while mirror " + key_.mirror +
+                                " wants it from there",
                             true);
               }
               source_mirrors_ = true;
@@ -197,8 +196,8 @@ void PartitionDriver::PrepareCut(MirrorPosition from_source) {
 
   const MirrorPosition known = statemachine::Later(from_source, record_.position);
   if (known.IsNone() && record_.progress == statemachine::Progress::kUntouched) {
-    // Records that no mirror of this topic put here (L7): epochs say nothing about whether the source
-    // has them too, since both clusters count from 0.
+    // Records that no mirror of this topic put here (L7): epochs say nothing about whether the
+    // source has them too, since both clusters count from 0.
     return NoCommonPosition("the log was never mirrored from this source");
   }
   if (!known.IsNone()) {
@@ -221,9 +220,8 @@ void PartitionDriver::PrepareExchange(std::shared_ptr<statemachine::EpochExchang
   }
   SetStep("compare leader epochs with the source");
   sync::SourceWatch* source = Source();
-  const auto leader = source == nullptr
-                          ? std::nullopt
-                          : source->LeaderOf(topic_, key_.partition.partition);
+  const auto leader =
+      source == nullptr ? std::nullopt : source->LeaderOf(topic_, key_.partition.partition);
   if (!leader) return PrepareSource();
   source->cluster().EndOffsetForEpoch(
       topic_, key_.partition.partition, leader->id, leader->epoch, *question,
@@ -232,7 +230,8 @@ void PartitionDriver::PrepareExchange(std::shared_ptr<statemachine::EpochExchang
           const std::string why = "leader epochs of the source: " + answer.status().ToString();
           if (!IsTransient(answer.status().code())) return Fail(why, true);
           Trouble(why);
-          // The leader may have moved: resolve it again, then repeat the whole of it. Nothing was cut.
+          // The leader may have moved: resolve it again, then repeat the whole of it. Nothing was
+          // cut.
           if (sync::SourceWatch* source = Source()) source->RefreshSoon();
           return RetryLater([this] { PrepareSource(); });
         }
@@ -249,8 +248,9 @@ void PartitionDriver::NoCommonPosition(std::string_view why) {
                                    " reason=\"no common position, " + std::string(why) + "\"");
     return PrepareTruncate(0, true);
   }
-  Fail("no common position: " + std::string(why) + ". A fresh copy would discard the local records " +
-           Range(view.log_start, view.end) + "; start again with --discard-local to allow it",
+  Fail("no common position: " + std::string(why) +
+           ". A fresh copy would discard the local records " + Range(view.log_start, view.end) +
+           "; start again with --discard-local to allow it",
        false);
 }
 
@@ -265,8 +265,8 @@ void PartitionDriver::PrepareTruncate(int64_t cut, bool discard) {
     SetStep("cut the log");
     const host::LogView view = log_->View();
     Log(host::LogLevel::kWarn, "event=truncate from=" + std::to_string(view.end) +
-                                   " to=" + std::to_string(cut) + " log_start=" +
-                                   std::to_string(view.log_start));
+                                   " to=" + std::to_string(cut) +
+                                   " log_start=" + std::to_string(view.log_start));
     Step(kStepStartCut, false);
     auto done = Mutation([this](Status status) {
       if (!status.ok()) {

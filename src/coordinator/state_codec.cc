@@ -69,7 +69,8 @@ Result<statemachine::PartitionRecord> DecodeStateValue(ByteView bytes) {
   int16_t version = -1;
   int8_t state = 0, previous = 0, progress = 0;
   if (!in.ReadInt16(&version)) return Malformed("value is too short");
-  if (version != kValueVersion) return Malformed("unknown value version " + std::to_string(version));
+  if (version != kValueVersion)
+    return Malformed("unknown value version " + std::to_string(version));
   if (!in.ReadInt8(&state) || !in.ReadInt8(&previous) || !in.ReadInt32(&record.leader_epoch) ||
       !in.ReadInt32(&record.state_epoch) || !in.ReadInt32(&record.position.epoch) ||
       !in.ReadInt64(&record.position.offset) || !in.ReadInt8(&progress) ||

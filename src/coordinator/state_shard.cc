@@ -14,7 +14,11 @@ constexpr std::chrono::milliseconds kReloadInitial(100), kReloadCap(5000);
 StateShard::StateShard(int32_t index, host::StateTopic* topic, host::Runtime* runtime,
                        host::Lane* lane, const Options* options,
                        std::function<void(int32_t)> on_loaded)
-    : index_(index), topic_(topic), runtime_(runtime), lane_(lane), options_(options),
+    : index_(index),
+      topic_(topic),
+      runtime_(runtime),
+      lane_(lane),
+      options_(options),
       on_loaded_(std::move(on_loaded)) {}
 
 StateShard::~StateShard() {
@@ -22,7 +26,8 @@ StateShard::~StateShard() {
   lane_->Cancel(linger_timer_);
   lane_->Cancel(reload_timer_);
   // Nobody is left waiting: whoever asks again finds the new leader.
-  const Status lost(ErrorCode::kNotCoordinator, "shard " + std::to_string(index_) + " has moved away");
+  const Status lost(ErrorCode::kNotCoordinator,
+                    "shard " + std::to_string(index_) + " has moved away");
   auto fail = [&](std::vector<Pending>& batch) {
     for (Pending& pending : batch) {
       lane_->Post([done = std::move(pending.done), lost] { done(lost); });
@@ -38,7 +43,8 @@ void StateShard::Load() {
   if (loading_) return;
   loading_ = true;
   loaded_ = false;
-  // Replay may run on any thread: it fills a table of its own, which becomes ours at the end, on the lane.
+  // Replay may run on any thread: it fills a table of its own, which becomes ours at the end, on
+  // the lane.
   struct Replay {
     std::map<StateKey, Record> records;
     Status bad;
@@ -74,9 +80,10 @@ void StateShard::Load() {
             runtime_->Log(host::LogLevel::kWarn, "kmirror.coordinator",
                           "event=shard-load-failed shard=" + std::to_string(index_) + " reason=\"" +
                               result.ToString() + "\" next=retry");
-            reload_timer_ = lane_->RunAfter(
-                statemachine::RetryDelay(kReloadInitial, kReloadCap, load_failures_, runtime_->Random()),
-                [this] { Load(); });
+            reload_timer_ =
+                lane_->RunAfter(statemachine::RetryDelay(kReloadInitial, kReloadCap, load_failures_,
+                                                         runtime_->Random()),
+                                [this] { Load(); });
             return;
           }
           load_failures_ = 0;
@@ -102,13 +109,15 @@ void StateShard::Write(const StateKey& key, const statemachine::StateWrite& writ
 }
 
 void StateShard::Tombstone(const StateKey& key, host::Completion done) {
-  Enqueue({key, {}, true, [done = std::move(done)](Result<Record> result) { done(result.status()); }});
+  Enqueue(
+      {key, {}, true, [done = std::move(done)](Result<Record> result) { done(result.status()); }});
 }
 
 void StateShard::Enqueue(Pending pending) {
   if (!loaded_) {
     // Answered later, never inside the caller's call.
-    lane_->Post([pending = std::move(pending), status = Read({}).status()] { pending.done(status); });
+    lane_->Post(
+        [pending = std::move(pending), status = Read({}).status()] { pending.done(status); });
     return;
   }
   queue_.push_back(std::move(pending));
@@ -125,7 +134,8 @@ void StateShard::FlushSoon() {
 
 void StateShard::Flush() {
   if (appending_ || !loaded_) return;
-  // At most one write a key: each is checked against what the one before has made, once it is durable.
+  // At most one write a key: each is checked against what the one before has made, once it is
+  // durable.
   std::vector<Pending> batch;
   std::vector<Record> results;
   std::vector<host::StateRecord> appends;
@@ -154,9 +164,9 @@ void StateShard::Flush() {
       }
       if (pending.write.expected_state_epoch > current.state_epoch) {
         runtime_->Log(host::LogLevel::kError, "kmirror.coordinator",
-                      "event=state-lost key=" + pending.key.Text() + " stored_epoch=" +
-                          std::to_string(current.state_epoch) + " writer_epoch=" +
-                          std::to_string(pending.write.expected_state_epoch) +
+                      "event=state-lost key=" + pending.key.Text() +
+                          " stored_epoch=" + std::to_string(current.state_epoch) +
+                          " writer_epoch=" + std::to_string(pending.write.expected_state_epoch) +
                           " next=accept the writer's view");
       }
       results.push_back(statemachine::ApplyWrite(current, pending.write));

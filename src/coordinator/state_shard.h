@@ -1,8 +1,8 @@
 // One partition of `__mirror_state` that this broker leads: the durable state of the keys it keeps.
 //
-// Decide, append, apply: a write is checked against what has been applied, appended, and only when the
-// append is acknowledged applied and answered (coordinator.md 1.4). After a failed append nobody knows
-// what the log holds, so the shard counts as not loaded and is replayed (R19, R29).
+// Decide, append, apply: a write is checked against what has been applied, appended, and only when
+// the append is acknowledged applied and answered (coordinator.md 1.4). After a failed append
+// nobody knows what the log holds, so the shard counts as not loaded and is replayed (R19, R29).
 //
 // Lane-confined to the coordinator's lane.
 #pragma once

@@ -23,7 +23,10 @@ std::vector<uint8_t> Encoded(const Message& message) {
 
 StateStore::StateStore(const host::Host& host, host::Lane* lane, const Options* options,
                        const MetadataView* metadata, std::function<void(int32_t)> on_shard_loaded)
-    : host_(host), lane_(lane), options_(options), metadata_(metadata),
+    : host_(host),
+      lane_(lane),
+      options_(options),
+      metadata_(metadata),
       on_shard_loaded_(std::move(on_shard_loaded)),
       shard_count_(host.state_topic->partition_count()) {}
 
@@ -31,9 +34,9 @@ StateStore::~StateStore() { *alive_ = false; }
 
 void StateStore::GainShard(int32_t shard) {
   if (shards_.contains(shard)) return;
-  auto [it, added] = shards_.emplace(
-      shard, std::make_unique<StateShard>(shard, host_.state_topic, host_.runtime, lane_, options_,
-                                          on_shard_loaded_));
+  auto [it, added] =
+      shards_.emplace(shard, std::make_unique<StateShard>(shard, host_.state_topic, host_.runtime,
+                                                          lane_, options_, on_shard_loaded_));
   it->second->Load();
 }
 
@@ -73,8 +76,9 @@ void StateStore::Read(const StateKey& key, const std::string& topic, Answer answ
     return;
   }
   if (leader < 0) {
-    Later(std::move(answer), {ErrorCode::kCoordinatorNotAvailable,
-                              "partition " + std::to_string(index) + " of __mirror_state has no leader"});
+    Later(std::move(answer),
+          {ErrorCode::kCoordinatorNotAvailable,
+           "partition " + std::to_string(index) + " of __mirror_state has no leader"});
     return;
   }
   ReadRemote(leader, key, topic, std::move(answer));
@@ -84,24 +88,25 @@ void StateStore::Write(const StateKey& key, const std::string& topic,
                        const statemachine::StateWrite& write, Answer answer) {
   const int32_t index = key.Shard(shard_count_);
   if (const auto it = shards_.find(index); it != shards_.end()) {
-    it->second->Write(key, write, [alive = alive_, answer = std::move(answer)](Result<Record> result) {
-      if (*alive) answer(std::move(result));
-    });
+    it->second->Write(key, write,
+                      [alive = alive_, answer = std::move(answer)](Result<Record> result) {
+                        if (*alive) answer(std::move(result));
+                      });
     return;
   }
   int32_t leader = -1;
   if (!metadata_->StateLeader(index, &leader)) {
-    host_.state_topic->Ensure([alive = alive_, lane = lane_, answer = std::move(answer),
-                               index](Status status) {
-      lane->Post([alive, answer, index, status = std::move(status)] {
-        if (!*alive) return;
-        // The new shard arrives by OnShardGained; the writer asks again.
-        answer(status.ok() ? Status(ErrorCode::kCoordinatorNotAvailable,
-                                    "__mirror_state was just created, partition " +
-                                        std::to_string(index) + " is not open yet")
-                           : status);
-      });
-    });
+    host_.state_topic->Ensure(
+        [alive = alive_, lane = lane_, answer = std::move(answer), index](Status status) {
+          lane->Post([alive, answer, index, status = std::move(status)] {
+            if (!*alive) return;
+            // The new shard arrives by OnShardGained; the writer asks again.
+            answer(status.ok() ? Status(ErrorCode::kCoordinatorNotAvailable,
+                                        "__mirror_state was just created, partition " +
+                                            std::to_string(index) + " is not open yet")
+                               : status);
+          });
+        });
     return;
   }
   if (leader == metadata_->this_broker()) {
@@ -110,8 +115,9 @@ void StateStore::Write(const StateKey& key, const std::string& topic,
     return;
   }
   if (leader < 0) {
-    Later(std::move(answer), {ErrorCode::kCoordinatorNotAvailable,
-                              "partition " + std::to_string(index) + " of __mirror_state has no leader"});
+    Later(std::move(answer),
+          {ErrorCode::kCoordinatorNotAvailable,
+           "partition " + std::to_string(index) + " of __mirror_state has no leader"});
     return;
   }
   WriteRemote(leader, key, topic, write, std::move(answer));
@@ -138,11 +144,13 @@ void StateStore::ReadRemote(int32_t leader, const StateKey& key, const std::stri
                                  response.error_message.value_or("")));
           }
           if (response.topics.size() != 1 || response.topics[0].partitions.size() != 1) {
-            return answer(Status(ErrorCode::kMalformed, "ReadMirrorStates answered another partition"));
+            return answer(
+                Status(ErrorCode::kMalformed, "ReadMirrorStates answered another partition"));
           }
           const auto& p = response.topics[0].partitions[0];
           if (p.error_code != 0) {
-            return answer(Status(static_cast<ErrorCode>(p.error_code), p.error_message.value_or("")));
+            return answer(
+                Status(static_cast<ErrorCode>(p.error_code), p.error_message.value_or("")));
           }
           Record record;
           record.state = static_cast<MirrorPartitionState>(p.state);
@@ -195,11 +203,13 @@ void StateStore::WriteRemote(int32_t leader, const StateKey& key, const std::str
                                  response.error_message.value_or("")));
           }
           if (response.topics.size() != 1 || response.topics[0].partitions.size() != 1) {
-            return answer(Status(ErrorCode::kMalformed, "WriteMirrorStates answered another partition"));
+            return answer(
+                Status(ErrorCode::kMalformed, "WriteMirrorStates answered another partition"));
           }
           const auto& p = response.topics[0].partitions[0];
           if (p.error_code != 0) {
-            return answer(Status(static_cast<ErrorCode>(p.error_code), p.error_message.value_or("")));
+            return answer(
+                Status(static_cast<ErrorCode>(p.error_code), p.error_message.value_or("")));
           }
           // The answer holds the epoch alone; the record is what the shard made of it.
           Read(key, topic, answer);

@@ -1,6 +1,6 @@
-// Reads and writes partition states wherever their shard lives: in this broker's shards directly, else
-// by ReadMirrorStates and WriteMirrorStates through Peers, with the same rules (coordinator.md 1.4).
-// Also answers those two requests for other brokers.
+// Reads and writes partition states wherever their shard lives: in this broker's shards directly,
+// else by ReadMirrorStates and WriteMirrorStates through Peers, with the same rules
+// (coordinator.md 1.4). Also answers those two requests for other brokers.
 //
 // Lane-confined to the coordinator's lane; answers run on it, never inside the call.
 #pragma once
@@ -38,8 +38,8 @@ class StateStore {
   // authoritative answer is an error (R19): kCoordinatorLoadInProgress, kNotCoordinator,
   // kCoordinatorNotAvailable, kDisconnected, kTimedOut. Ask again later.
   void Read(const StateKey& key, const std::string& topic, Answer answer);
-  // As Read, and kFencedLeaderEpoch, kFencedStateEpoch, kInvalidClusterMirrorState. Creates the state
-  // topic when it does not exist yet.
+  // As Read, and kFencedLeaderEpoch, kFencedStateEpoch, kInvalidClusterMirrorState. Creates the
+  // state topic when it does not exist yet.
   void Write(const StateKey& key, const std::string& topic, const statemachine::StateWrite& write,
              Answer answer);
   // In this broker's own shards: every record of a mirror, or of a topic, whose tombstone is due.

@@ -1,5 +1,6 @@
 // STOPPING (coordinator.md 6.1, R3): from a mirror to a writable topic, one durable step after the
-// other. Every step can be repeated, every answer is checked; a crash anywhere re-enters at the top.
+// other. Every step can be repeated, every answer is checked; a crash anywhere re-enters at the
+// top.
 #include <utility>
 
 #include "src/coordinator/partition_driver.h"
@@ -15,8 +16,8 @@ constexpr int32_t kEpochIncrement = 10;
 
 }  // namespace
 
-// Too few replicas, a lost leadership: waited for, shown, never counted as a failure of the stop. What
-// the disk refuses is one; it is retried without limit.
+// Too few replicas, a lost leadership: waited for, shown, never counted as a failure of the stop.
+// What the disk refuses is one; it is retried without limit.
 void PartitionDriver::StopStepFailed(std::string_view what, const Status& status, Next again) {
   const std::string why = std::string(what) + ": " + status.ToString();
   switch (status.code()) {
@@ -27,11 +28,8 @@ void PartitionDriver::StopStepFailed(std::string_view what, const Status& status
     case ErrorCode::kTimedOut:
     case ErrorCode::kRequestTimedOut:
     case ErrorCode::kNotController:
-    case ErrorCode::kNotLoaded:
-      Trouble(why);
-      return RetryLater(std::move(again));
-    default:
-      return Fail(why, true);
+    case ErrorCode::kNotLoaded: Trouble(why); return RetryLater(std::move(again));
+    default: return Fail(why, true);
   }
 }
 
@@ -48,18 +46,21 @@ void PartitionDriver::Stop() {
 
 void PartitionDriver::StopTruncate() {
   if (!HaveLog([this] { StopTruncate(); })) return;
-  // R4: `stop.uncommitted` = truncate cuts to the last stable offset, once, before the position is taken.
+  // R4: `stop.uncommitted` = truncate cuts to the last stable offset, once, before the position is
+  // taken.
   const auto* configs = context_->metadata->Mirror(key_.mirror);
-  const auto policy = configs == nullptr ? decltype(configs->end()){} : configs->find("stop.uncommitted");
-  const bool truncate = configs != nullptr && policy != configs->end() && policy->second == "truncate";
+  const auto policy =
+      configs == nullptr ? decltype(configs->end()){} : configs->find("stop.uncommitted");
+  const bool truncate =
+      configs != nullptr && policy != configs->end() && policy->second == "truncate";
   const host::LogView view = log_->View();
   if (!truncate || record_.progress != Progress::kMirrored || !record_.position.IsNone() ||
       view.last_stable_offset >= view.end) {
     return StopReplicated();
   }
   SetStep("cut to the last stable offset");
-  // The stable offset is bounded by the high watermark: only with everything replicated does it tell
-  // what is undecided from what is merely late (fetcher-and-log.md 6.2).
+  // The stable offset is bounded by the high watermark: only with everything replicated does it
+  // tell what is undecided from what is merely late (fetcher-and-log.md 6.2).
   log_->AwaitReplicated(
       leader_epoch_, Continue([this](Status status) {
         if (!status.ok()) return StopStepFailed("replication", status, [this] { StopTruncate(); });
@@ -69,12 +70,15 @@ void PartitionDriver::StopTruncate() {
                                        " to=" + std::to_string(stable) +
                                        " reason=\"stop.uncommitted=truncate\"");
         log_->Truncate(stable, leader_epoch_, Mutation([this](Status status) {
-          if (!status.ok()) return StopStepFailed("truncation", status, [this] { StopTruncate(); });
-          log_->AwaitTruncated(false, leader_epoch_, Continue([this](Status status) {
-            if (!status.ok()) return StopStepFailed("replicas", status, [this] { StopTruncate(); });
-            StopReplicated();
-          }));
-        }));
+                         if (!status.ok())
+                           return StopStepFailed("truncation", status, [this] { StopTruncate(); });
+                         log_->AwaitTruncated(false, leader_epoch_, Continue([this](Status status) {
+                                                if (!status.ok())
+                                                  return StopStepFailed("replicas", status,
+                                                                        [this] { StopTruncate(); });
+                                                StopReplicated();
+                                              }));
+                       }));
       }));
 }
 
@@ -82,7 +86,8 @@ void PartitionDriver::StopReplicated() {
   SetStep("wait until every in-sync replica holds the log");
   log_->AwaitReplicated(leader_epoch_, Continue([this](Status status) {
                           if (!status.ok()) {
-                            return StopStepFailed("replication", status, [this] { StopReplicated(); });
+                            return StopStepFailed("replication", status,
+                                                  [this] { StopReplicated(); });
                           }
                           ClearTrouble();
                           StopPosition();
@@ -146,10 +151,10 @@ void PartitionDriver::StopAbort() {
   if (open.empty()) return StopReset();
   SetStep("abort open transactions");
   const host::OpenTransaction& oldest = open.front();
-  Log(host::LogLevel::kInfo, "event=abort-transaction producer_id=" + std::to_string(oldest.producer_id) +
-                                 " producer_epoch=" + std::to_string(oldest.producer_epoch) +
-                                 " first_offset=" + std::to_string(oldest.first_offset) + " open=" +
-                                 std::to_string(open.size()));
+  Log(host::LogLevel::kInfo,
+      "event=abort-transaction producer_id=" + std::to_string(oldest.producer_id) +
+          " producer_epoch=" + std::to_string(oldest.producer_epoch) + " first_offset=" +
+          std::to_string(oldest.first_offset) + " open=" + std::to_string(open.size()));
   Step(kStepStopAbort, false);
   log_->AppendAbort(oldest, leader_epoch_, Mutation([this](Status status) {
                       if (!status.ok()) {

@@ -89,10 +89,10 @@ const Rule* FindRule(S from, E on) {
 
 std::string_view EventName(E event) {
   constexpr std::array<std::string_view, kPartitionEventCount> names = {
-      "START_WANTED",      "CUT_CHOSEN",       "PREPARED",     "EPOCH_BEHIND",
-      "EPOCH_RAISED",      "SOURCE_TRUNCATED", "REPLICAS_ALIGNED", "DATA_FLOWS",
-      "PAUSE_WANTED",      "RESUME_WANTED",    "FETCHER_GONE", "STOP_WANTED",
-      "POSITION_TAKEN",    "STOP_DONE",        "FAILED",       "RETRY_DUE"};
+      "START_WANTED",   "CUT_CHOSEN",       "PREPARED",         "EPOCH_BEHIND",
+      "EPOCH_RAISED",   "SOURCE_TRUNCATED", "REPLICAS_ALIGNED", "DATA_FLOWS",
+      "PAUSE_WANTED",   "RESUME_WANTED",    "FETCHER_GONE",     "STOP_WANTED",
+      "POSITION_TAKEN", "STOP_DONE",        "FAILED",           "RETRY_DUE"};
   return names[static_cast<size_t>(event)];
 }
 
@@ -129,30 +129,22 @@ S RetryTarget(const PartitionRecord& failed) {
 Result<Decision> Decide(const PartitionRecord& record, E event, const EventArgs& args) {
   const Rule* rule = FindRule(record.state, event);
   if (rule == nullptr) {
-    return Status(ErrorCode::kInvalidClusterMirrorState,
-                  std::string(EventName(event)) + " is not permitted in " +
-                      std::string(StateName(record.state)));
+    return Status(ErrorCode::kInvalidClusterMirrorState, std::string(EventName(event)) +
+                                                             " is not permitted in " +
+                                                             std::string(StateName(record.state)));
   }
   Decision decision;
   decision.write.state = rule->to;
   decision.action = rule->action;
   switch (event) {
-    case E::kCutChosen:
-      decision.write.progress = Progress::kCutting;
-      break;
-    case E::kPrepared:
-      decision.write.progress = Progress::kMirrored;
-      break;
-    case E::kPositionTaken:
-      decision.write.position = args.position;
-      break;
+    case E::kCutChosen: decision.write.progress = Progress::kCutting; break;
+    case E::kPrepared: decision.write.progress = Progress::kMirrored; break;
+    case E::kPositionTaken: decision.write.position = args.position; break;
     case E::kDataFlows:
       decision.write.attempt = 0;
       decision.write.reason = std::string();
       break;
-    case E::kStopDone:
-      decision.write.progress = Progress::kUntouched;
-      break;
+    case E::kStopDone: decision.write.progress = Progress::kUntouched; break;
     case E::kFailed: {
       decision.write.reason = args.reason;
       if (!args.retryable) {
@@ -169,17 +161,16 @@ Result<Decision> Decide(const PartitionRecord& record, E event, const EventArgs&
       if (args.forget_failures) decision.write.attempt = 0;
       decision.action = EntryAction(decision.write.state);
       break;
-    default:
-      break;
+    default: break;
   }
   return decision;
 }
 
 Status CheckWrite(const PartitionRecord& current, const StateWrite& write) {
   if (write.leader_epoch != -1 && current.leader_epoch > write.leader_epoch) {
-    return {ErrorCode::kFencedLeaderEpoch,
-            "leader epoch " + std::to_string(write.leader_epoch) + " is older than " +
-                std::to_string(current.leader_epoch)};
+    return {ErrorCode::kFencedLeaderEpoch, "leader epoch " + std::to_string(write.leader_epoch) +
+                                               " is older than " +
+                                               std::to_string(current.leader_epoch)};
   }
   if (write.expected_state_epoch != -1 && current.state_epoch > write.expected_state_epoch) {
     return {ErrorCode::kFencedStateEpoch,

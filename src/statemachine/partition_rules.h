@@ -1,8 +1,9 @@
-// The life cycle of a mirror partition as one table (coordinator.md 2). Pure: no I/O, clock, thread.
+// The life cycle of a mirror partition as one table (coordinator.md 2). Pure: no I/O, clock,
+// thread.
 //
 // A driver turns what happens into an Event; Decide looks the rule up and says what to write; the
-// write is appended and acknowledged by the shard; ApplyWrite (shard and replay alike) makes the new
-// record; then the driver carries out the rule's Action, which ends in the next Event. docs/
+// write is appended and acknowledged by the shard; ApplyWrite (shard and replay alike) makes the
+// new record; then the driver carries out the rule's Action, which ends in the next Event. docs/
 // architecture.md shows the table as a diagram, a test compares the two.
 #pragma once
 
@@ -27,12 +28,12 @@ enum class PartitionEvent : uint8_t {
   kDataFlows,        // the first fetched set passed; failures are forgotten
   kPauseWanted,
   kResumeWanted,
-  kFetcherGone,      // PAUSING: nothing of the partition can be appended any more
-  kStopWanted,       // desired STOPPED
-  kPositionTaken,    // STOPPING captured what both clusters agreed on
-  kStopDone,         // markers and reset are durable
-  kFailed,           // an error of coordinator.md 2.5
-  kRetryDue,         // the backoff of FAILED ran out, or an operator asked to recover
+  kFetcherGone,    // PAUSING: nothing of the partition can be appended any more
+  kStopWanted,     // desired STOPPED
+  kPositionTaken,  // STOPPING captured what both clusters agreed on
+  kStopDone,       // markers and reset are durable
+  kFailed,         // an error of coordinator.md 2.5
+  kRetryDue,       // the backoff of FAILED ran out, or an operator asked to recover
 };
 inline constexpr int kPartitionEventCount = 16;
 
@@ -69,22 +70,22 @@ std::string_view EventName(PartitionEvent event);
 // this for writers of any version. Same state to same state always is.
 bool CanTransition(MirrorPartitionState from, MirrorPartitionState to);
 
-// Where a FAILED partition goes when it is retried (2.5): its previous state, with the recovery states
-// retried as MIRRORING and nothing retried as PREPARING.
+// Where a FAILED partition goes when it is retried (2.5): its previous state, with the recovery
+// states retried as MIRRORING and nothing retried as PREPARING.
 MirrorPartitionState RetryTarget(const PartitionRecord& failed);
 
-// The event's rule for the record, as a write (without leader epoch and expected epoch, which the driver adds).
-// kInvalidClusterMirrorState: the table does not permit it.
+// The event's rule for the record, as a write (without leader epoch and expected epoch, which the
+// driver adds). kInvalidClusterMirrorState: the table does not permit it.
 struct Decision {
   StateWrite write;
   Action action = Action::kNone;
 };
 struct EventArgs {
-  MirrorPosition position;        // kPositionTaken
-  std::string reason;             // kFailed
-  bool retryable = true;          // kFailed
-  int16_t max_attempts = 20;      // kFailed: the counter stops there
-  bool forget_failures = false;   // kRetryDue: an operator's recover starts the counter anew (2.7)
+  MirrorPosition position;       // kPositionTaken
+  std::string reason;            // kFailed
+  bool retryable = true;         // kFailed
+  int16_t max_attempts = 20;     // kFailed: the counter stops there
+  bool forget_failures = false;  // kRetryDue: an operator's recover starts the counter anew (2.7)
 };
 Result<Decision> Decide(const PartitionRecord& record, PartitionEvent event, const EventArgs& args);
 
@@ -92,7 +93,8 @@ Result<Decision> Decide(const PartitionRecord& record, PartitionEvent event, con
 // kFencedLeaderEpoch, kFencedStateEpoch, kInvalidClusterMirrorState, or OK.
 Status CheckWrite(const PartitionRecord& current, const StateWrite& write);
 
-// The record after an accepted write. The only code that makes a record, for live and replayed alike.
+// The record after an accepted write. The only code that makes a record, for live and replayed
+// alike.
 PartitionRecord ApplyWrite(const PartitionRecord& current, const StateWrite& write);
 
 }  // namespace kmirror::statemachine

@@ -10,8 +10,7 @@ Next Reconcile(DesiredState desired, const PartitionRecord& record) {
   using S = MirrorPartitionState;
   const S state = record.state;
   switch (desired) {
-    case DesiredState::kNone:
-      return {};
+    case DesiredState::kNone: return {};
     case DesiredState::kStopped:
       // A failed stop is retried by its timer, unlike other failures it is never given up.
       if (state == S::kStopped || state == S::kStopping) return Reassert();

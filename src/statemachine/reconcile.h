@@ -1,4 +1,5 @@
-// What a partition's leader does next, given what is wanted and what is stored (coordinator.md 1.5).
+// What a partition's leader does next, given what is wanted and what is stored
+// (coordinator.md 1.5).
 #pragma once
 
 #include <optional>
@@ -13,7 +14,8 @@ struct Next {
   bool reassert = false;  // neither: wait
 };
 
-// Run after leadership, after each change of the desired state and after every completed transition.
+// Run after leadership, after each change of the desired state and after every completed
+// transition.
 Next Reconcile(DesiredState desired, const PartitionRecord& record);
 
 }  // namespace kmirror::statemachine

@@ -7,7 +7,8 @@
 
 namespace kmirror::statemachine {
 
-// initial * 2^attempt, capped, then spread by +-20 % (coordinator.md 2.5). `random`: uniform 64 bits.
+// initial * 2^attempt, capped, then spread by +-20 % (coordinator.md 2.5). `random`: uniform 64
+// bits.
 inline std::chrono::milliseconds RetryDelay(std::chrono::milliseconds initial,
                                             std::chrono::milliseconds cap, int attempt,
                                             uint64_t random) {

@@ -23,7 +23,8 @@ MirrorPosition Later(const MirrorPosition& a, const MirrorPosition& b) {
 }
 
 int64_t CutForPosition(const LogShape& log, const MirrorPosition& position) {
-  // An epoch above every local one: all local epochs up to it have one writer, the offset alone cuts.
+  // An epoch above every local one: all local epochs up to it have one writer, the offset alone
+  // cuts.
   int64_t cut = position.epoch < 0 ? log.end : EndOf(log, position.epoch).value_or(log.end);
   if (position.offset >= 0) cut = std::min(cut, position.offset);
   return std::min(cut, log.end);
@@ -75,8 +76,8 @@ void EpochExchange::Answer(int32_t epoch, int64_t end_offset) {
     if (entry.epoch <= epoch) local = &entry;
   }
   if (local == nullptr) {
-    // The source's epoch lies below all of ours: our first epoch begins after the source's end of it,
-    // if at all in common. Only what lies below both can be.
+    // The source's epoch lies below all of ours: our first epoch begins after the source's end of
+    // it, if at all in common. Only what lies below both can be.
     cut_ = std::min(end_offset, log_.end);
     if (*cut_ > log_.epochs.front().start_offset) cut_ = log_.epochs.front().start_offset;
     question_.reset();

@@ -23,7 +23,8 @@ struct LogShape {
   bool IsEmpty() const { return end == log_start; }
 };
 
-// The later of the two: a later agreement always has the greater epoch, because every stop bumps (3.6).
+// The later of the two: a later agreement always has the greater epoch, because every stop bumps
+// (3.6).
 MirrorPosition Later(const MirrorPosition& a, const MirrorPosition& b);
 
 // The first cut by a known position: min(end of its epoch here, its offset), never above the end.
@@ -44,8 +45,8 @@ class EpochExchange {
   // {-1, -1} when the source does not know.
   void Answer(int32_t epoch, int64_t end_offset);
 
-  // After the last question. nullopt: no local epoch is known to the source and the log is not empty,
-  // so nothing can be said about a common prefix (R26).
+  // After the last question. nullopt: no local epoch is known to the source and the log is not
+  // empty, so nothing can be said about a common prefix (R26).
   std::optional<int64_t> Cut() const;
 
  private:

@@ -22,8 +22,12 @@ constexpr int kObservationsOfDeletion = 2;
 SourceWatch::SourceWatch(std::shared_ptr<const fetcher::MirrorSourceConfig> config,
                          fetcher::SourceClusterFactory* factory, host::Runtime* runtime,
                          host::Lane* lane, milliseconds interval, SourceWatchObserver* observer)
-    : config_(std::move(config)), runtime_(runtime), lane_(lane), interval_(interval),
-      observer_(observer), cluster_(factory->Open(config_, lane)) {}
+    : config_(std::move(config)),
+      runtime_(runtime),
+      lane_(lane),
+      interval_(interval),
+      observer_(observer),
+      cluster_(factory->Open(config_, lane)) {}
 
 SourceWatch::~SourceWatch() {
   *alive_ = false;
@@ -32,8 +36,8 @@ SourceWatch::~SourceWatch() {
 }
 
 void SourceWatch::SetTopics(std::set<std::string> topics) {
-  const bool grown =
-      std::any_of(topics.begin(), topics.end(), [&](const auto& t) { return !topics_.contains(t); });
+  const bool grown = std::any_of(topics.begin(), topics.end(),
+                                 [&](const auto& t) { return !topics_.contains(t); });
   topics_ = std::move(topics);
   std::erase_if(views_, [&](const auto& entry) { return !topics_.contains(entry.first); });
   std::erase_if(missing_, [&](const auto& entry) { return !topics_.contains(entry.first); });
@@ -150,8 +154,8 @@ void SourceWatch::OnMetadata(Result<fetcher::SourceMetadata> answer) {
 }
 
 void SourceWatch::ConfirmDeletions(std::set<std::string> missing) {
-  cluster_->ListTopics([this, alive = alive_, missing = std::move(missing)](
-                           Result<std::vector<std::string>> listing) {
+  cluster_->ListTopics([this, alive = alive_,
+                        missing = std::move(missing)](Result<std::vector<std::string>> listing) {
     if (!*alive) return;
     refreshing_ = false;
     std::vector<std::string> deleted;

@@ -1,12 +1,12 @@
-// What one mirror's source says of its topics, kept fresh: leaders and epochs, ids, partition counts,
-// and whether it can be reached at all.
+// What one mirror's source says of its topics, kept fresh: leaders and epochs, ids, partition
+// counts, and whether it can be reached at all.
 //
-// One refresh is a Metadata exchange over the mirror's topics (coordinator.md 4.2). Refreshes run every
-// `mirror.metadata.refresh.interval.ms`, sooner when someone asks, and with growing, jittered delays
-// while the source does not answer (R10). What was learned stays until something newer is learned: a
-// failed refresh changes nothing (invariant 8), an election in progress keeps the last leader, an epoch
-// never goes back. A topic counts as deleted only after two refreshes in a row, each confirmed by a full
-// listing, did not see it (4.4).
+// One refresh is a Metadata exchange over the mirror's topics (coordinator.md 4.2). Refreshes run
+// every `mirror.metadata.refresh.interval.ms`, sooner when someone asks, and with growing, jittered
+// delays while the source does not answer (R10). What was learned stays until something newer is
+// learned: a failed refresh changes nothing (invariant 8), an election in progress keeps the last
+// leader, an epoch never goes back. A topic counts as deleted only after two refreshes in a row,
+// each confirmed by a full listing, did not see it (4.4).
 //
 // Lane-confined to the coordinator's lane.
 #pragma once
@@ -97,7 +97,7 @@ class SourceWatch {
 
   std::set<std::string> topics_;
   std::map<std::string, SourceTopicView> views_;
-  std::map<std::string, int> missing_;   // topics, and how many refreshes in a row did not show them
+  std::map<std::string, int> missing_;  // topics, and how many refreshes in a row did not show them
   std::map<int32_t, HostPort> brokers_;
   bool refreshing_ = false;
   bool again_ = false;

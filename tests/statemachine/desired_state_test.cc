@@ -14,8 +14,10 @@ TEST(MirrorName, SaysWhoOwnsATopicAndWhatIsWanted) {
 }
 
 TEST(MirrorName, IsFormattedAsItIsParsed) {
-  for (DesiredState state : {DesiredState::kMirroring, DesiredState::kPaused, DesiredState::kStopped}) {
-    EXPECT_EQ(ParseMirrorName(FormatMirrorName("eu.west-1_a", state)), (Desired{"eu.west-1_a", state}));
+  for (DesiredState state :
+       {DesiredState::kMirroring, DesiredState::kPaused, DesiredState::kStopped}) {
+    EXPECT_EQ(ParseMirrorName(FormatMirrorName("eu.west-1_a", state)),
+              (Desired{"eu.west-1_a", state}));
   }
 }
 

@@ -15,8 +15,8 @@ using S = MirrorPartitionState;
 using E = PartitionEvent;
 using A = Action;
 
-constexpr S kAllStates[] = {S::kUnknown, S::kPreparing, S::kEpochFencing, S::kUleRecovery,
-                            S::kMirroring, S::kPausing,  S::kPaused,       S::kStopping,
+constexpr S kAllStates[] = {S::kUnknown,   S::kPreparing, S::kEpochFencing, S::kUleRecovery,
+                            S::kMirroring, S::kPausing,   S::kPaused,       S::kStopping,
                             S::kStopped,   S::kFailed};
 
 PartitionRecord In(S state) {
@@ -47,11 +47,13 @@ TEST(PartitionTransitions, AreExactlyThoseOfTheSpecification) {
       {S::kMirroring, {S::kPreparing, S::kEpochFencing, S::kUleRecovery, S::kPaused, S::kFailed}},
       {S::kPausing, {S::kMirroring, S::kFailed}},
       {S::kPaused, {S::kPausing}},
-      {S::kStopping, {S::kUnknown, S::kPreparing, S::kEpochFencing, S::kUleRecovery, S::kMirroring,
-                      S::kPausing, S::kPaused, S::kFailed}},
+      {S::kStopping,
+       {S::kUnknown, S::kPreparing, S::kEpochFencing, S::kUleRecovery, S::kMirroring, S::kPausing,
+        S::kPaused, S::kFailed}},
       {S::kStopped, {S::kStopping}},
-      {S::kFailed, {S::kUnknown, S::kPreparing, S::kEpochFencing, S::kUleRecovery, S::kMirroring,
-                    S::kPausing, S::kPaused, S::kStopping, S::kStopped}},
+      {S::kFailed,
+       {S::kUnknown, S::kPreparing, S::kEpochFencing, S::kUleRecovery, S::kMirroring, S::kPausing,
+        S::kPaused, S::kStopping, S::kStopped}},
       {S::kUnknown, {}},
   };
   for (S from : kAllStates) {
@@ -103,7 +105,8 @@ TEST(Decide, MarksTheLogAsBeingCutBeforeItIsCut) {
 TEST(Decide, CountsFailuresUpToTheLimitAndNeverBeyond) {
   PartitionRecord record = In(S::kMirroring);
   for (int i = 1; i <= 5; ++i) {
-    const auto decision = Decide(record, E::kFailed, {.position = {}, .reason = "disk", .max_attempts = 3});
+    const auto decision =
+        Decide(record, E::kFailed, {.position = {}, .reason = "disk", .max_attempts = 3});
     ASSERT_TRUE(decision.ok());
     record = ApplyWrite(record, decision->write);
     EXPECT_EQ(record.attempt, std::min(i, 3));
@@ -122,10 +125,11 @@ TEST(Decide, KeepsANonRetryableFailureForGood) {
 
 TEST(RetryTarget, MapsEveryPreviousStateToOneThatTheTableAccepts) {
   const std::map<S, S> expected = {
-      {S::kUnknown, S::kPreparing},      {S::kPreparing, S::kPreparing}, {S::kMirroring, S::kMirroring},
-      {S::kEpochFencing, S::kMirroring}, {S::kUleRecovery, S::kMirroring}, {S::kPausing, S::kPausing},
-      {S::kPaused, S::kPausing},         {S::kStopping, S::kStopping},   {S::kStopped, S::kPreparing},
-      {S::kFailed, S::kPreparing}};
+      {S::kUnknown, S::kPreparing},     {S::kPreparing, S::kPreparing},
+      {S::kMirroring, S::kMirroring},   {S::kEpochFencing, S::kMirroring},
+      {S::kUleRecovery, S::kMirroring}, {S::kPausing, S::kPausing},
+      {S::kPaused, S::kPausing},        {S::kStopping, S::kStopping},
+      {S::kStopped, S::kPreparing},     {S::kFailed, S::kPreparing}};
   for (S previous : kAllStates) {
     PartitionRecord failed = In(S::kFailed);
     failed.previous = previous;
@@ -247,7 +251,8 @@ TEST(Reconcile, FollowsTheOrderOfTheSpecificationForEveryPair) {
     record.previous = c.previous;
     const Next next = Reconcile(c.desired, record);
     EXPECT_EQ(next.event, c.event) << static_cast<int>(c.desired) << ' ' << StateName(c.state);
-    EXPECT_EQ(next.reassert, c.reassert) << static_cast<int>(c.desired) << ' ' << StateName(c.state);
+    EXPECT_EQ(next.reassert, c.reassert)
+        << static_cast<int>(c.desired) << ' ' << StateName(c.state);
     if (next.event) {
       EXPECT_NE(FindRule(c.state, *next.event), nullptr);
     }

@@ -9,7 +9,9 @@
 namespace kmirror::statemachine {
 namespace {
 
-LogShape Shape(int64_t start, int64_t end, std::vector<EpochStart> epochs) { return {start, end, epochs}; }
+LogShape Shape(int64_t start, int64_t end, std::vector<EpochStart> epochs) {
+  return {start, end, epochs};
+}
 
 // What Kafka answers to OffsetForLeaderEpoch (fetcher-and-log.md 5.1).
 std::pair<int32_t, int64_t> SourceAnswer(const LogShape& source, int32_t epoch) {
@@ -29,7 +31,8 @@ std::pair<int32_t, int64_t> SourceAnswer(const LogShape& source, int32_t epoch) 
   return {floor->epoch, next_start};
 }
 
-std::optional<int64_t> Exchange(const LogShape& local, const LogShape& source, int* rounds = nullptr) {
+std::optional<int64_t> Exchange(const LogShape& local, const LogShape& source,
+                                int* rounds = nullptr) {
   EpochExchange exchange(local);
   int asked = 0;
   while (auto question = exchange.Question()) {
@@ -62,7 +65,8 @@ TEST(CutForPosition, DoesNotFallToZeroForAnEpochAboveEveryLocalOne) {
 TEST(CutForPosition, KnowsAnAgreementOnAnEmptyLog) {
   EXPECT_FALSE((MirrorPosition{-1, 0}).IsNone());
   EXPECT_TRUE((MirrorPosition{}).IsNone());
-  EXPECT_EQ(CutForPosition(Shape(0, 3, {{11, 0}}), {-1, 0}), 0) << "only the reset and local records follow";
+  EXPECT_EQ(CutForPosition(Shape(0, 3, {{11, 0}}), {-1, 0}), 0)
+      << "only the reset and local records follow";
 }
 
 TEST(Later, PrefersTheGreaterEpochThenTheGreaterOffset) {
@@ -90,7 +94,8 @@ TEST(EpochExchange, SkipsLocalEpochsTheSourceNeverHad) {
 
 TEST(EpochExchange, SaysNothingWhenNoEpochIsInCommon) {
   EXPECT_EQ(Exchange(Shape(0, 5, {{4, 0}}), Shape(0, 0, {})), std::nullopt);
-  EXPECT_EQ(EpochExchange(Shape(0, 5, {})).Cut(), std::nullopt) << "v0 and v1 entries carry no epoch";
+  EXPECT_EQ(EpochExchange(Shape(0, 5, {})).Cut(), std::nullopt)
+      << "v0 and v1 entries carry no epoch";
 }
 
 TEST(EpochExchange, FindsExactlyTheCommonPrefixOfAnyTwoHistoriesOfOneWriterPerEpoch) {

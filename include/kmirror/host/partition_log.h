@@ -1,8 +1,9 @@
 // The destination partition's log, as the host keeps it, with the write barrier in front of it.
 //
 // Called by: kmirror. Mutators: one in flight a partition, from the partition's lane at that time
-//            (the fetcher's lane while MIRRORING, the coordinator's lane otherwise; the library never
-//            has both). Readers (View, OpenTransactions, Epochs, EndOffsetForEpoch): any thread.
+//            (the fetcher's lane while MIRRORING, the coordinator's lane otherwise; the library
+//            never has both). Readers (View, OpenTransactions, Epochs, EndOffsetForEpoch): any
+//            thread.
 // Lifetime:  handed out as shared_ptr by Host::Log; may outlive the partition, and then answers
 //            kNotLeaderOrFollower.
 // Must not throw. A completion runs exactly once, on any thread, possibly before the call returns;
@@ -60,8 +61,8 @@ class AppendDone {
 struct LogView {
   int64_t log_start = 0;
   int64_t last_stable_offset = 0;
-  int64_t high_watermark = 0;  // exclusive
-  int64_t end = 0;             // exclusive: the next offset
+  int64_t high_watermark = 0;     // exclusive
+  int64_t end = 0;                // exclusive: the next offset
   int32_t last_batch_epoch = -1;  // epoch of the batch that ends the log, -1 when there is none
   int32_t latest_epoch = -1;      // latest entry of the epoch history, -1 when empty
   int32_t leader_epoch = 0;       // this replica's leader epoch in the host's metadata
@@ -90,7 +91,8 @@ struct OpenTransaction {
 enum class LocalWrites : uint8_t {
   kAllowed,   // no mirror, or STOPPED
   kReadOnly,  // desired MIRRORING or PAUSED: the read-only error, final
-  kStopping,  // desired STOPPED and not open yet, or state not loaded: NOT_ENOUGH_REPLICAS, retriable
+  kStopping,  // desired STOPPED and not open yet, or state not loaded: NOT_ENOUGH_REPLICAS,
+              // retriable
 };
 
 class PartitionLog {
@@ -98,8 +100,8 @@ class PartitionLog {
   virtual ~PartitionLog() = default;
 
   // The hot path. Appends the set unchanged, all or nothing, and makes it visible. Leader epochs of
-  // the batches enter the epoch history, producers the producer state, batch by batch. `done` is used
-  // only when the answer is kPending. No allocation per batch.
+  // the batches enter the epoch history, producers the producer state, batch by batch. `done` is
+  // used only when the answer is kPending. No allocation per batch.
   virtual AppendResult AppendMirrored(const MirroredSet& set, AppendDone* done) noexcept = 0;
 
   virtual LogView View() const noexcept = 0;
@@ -109,24 +111,26 @@ class PartitionLog {
   // Oldest first, without the entry a leader may have made for itself at the log's end.
   virtual std::vector<EpochEntry> Epochs() const = 0;
   virtual EpochEnd EndOffsetForEpoch(int32_t epoch) const = 0;
-  // Epoch of the batch that holds offset - 1, or the last epoch that starts below `offset`; -1: none.
+  // Epoch of the batch that holds offset - 1, or the last epoch that starts below `offset`; -1:
+  // none.
   virtual int32_t EpochBefore(int64_t offset) const = 0;
   // Greatest producer id in the log's producer state, -1 when none (R9).
   virtual int64_t MaxProducerId() const = 0;
-  // True when the last batch of the log is a MIRROR_PID_RESET (coordinator.md 6.4, re-run of step 7).
+  // True when the last batch of the log is a MIRROR_PID_RESET (coordinator.md 6.4, re-run of step
+  // 7).
   virtual bool EndsWithReset() const = 0;
 
-  // Appends one ABORT marker for `txn`, with the epochs as given (coordinator_epoch -1 is written as
-  // 0) and `leader_epoch` as batch epoch, acks all: completed when every in-sync replica has it.
+  // Appends one ABORT marker for `txn`, with the epochs as given (coordinator_epoch -1 is written
+  // as 0) and `leader_epoch` as batch epoch, acks all: completed when every in-sync replica has it.
   // kNotEnoughReplicas: below min ISR; nothing appended, or appended and not yet replicated (the
   // caller asks OpenTransactions again). kFencedLeaderEpoch: not leader at that epoch.
   virtual void AppendAbort(const OpenTransaction& txn, int32_t leader_epoch, Completion done) = 0;
   // Appends one MIRROR_PID_RESET batch; otherwise as AppendAbort. REQUIRES: no transaction is open.
   virtual void AppendReset(int32_t leader_epoch, Completion done) = 0;
 
-  // Removes everything at and above `offset`, on whole batches (rounded down inside a batch). Lowers
-  // the high watermark if needed, and the start of the leader's own epoch. `offset` >= end: only
-  // epoch entries at or above the end go.
+  // Removes everything at and above `offset`, on whole batches (rounded down inside a batch).
+  // Lowers the high watermark if needed, and the start of the leader's own epoch. `offset` >= end:
+  // only epoch entries at or above the end go.
   virtual void Truncate(int64_t offset, int32_t leader_epoch, Completion done) = 0;
   // Drops the whole log and restarts it empty at `offset`.
   virtual void RestartAt(int64_t offset, int32_t leader_epoch, Completion done) = 0;
@@ -134,8 +138,8 @@ class PartitionLog {
   // when nothing changes. Inline; kIo when the file system refuses.
   virtual Status RaiseLogStart(int64_t offset) noexcept = 0;
 
-  // Completed when high watermark == end, or with kNotEnoughReplicas and the reason in the text when
-  // that did not happen within the host's patience (5 s is usual; the caller asks again), or
+  // Completed when high watermark == end, or with kNotEnoughReplicas and the reason in the text
+  // when that did not happen within the host's patience (5 s is usual; the caller asks again), or
   // kFencedLeaderEpoch.
   virtual void AwaitReplicated(int32_t leader_epoch, Completion done) = 0;
   // Completed when the in-sync replicas have no offset at or above this leader's end
@@ -144,11 +148,12 @@ class PartitionLog {
   // Completed when everything below the current end is on disk (before STOPPED is reported).
   virtual void Sync(Completion done) = 0;
 
-  // Sets the barrier under the append lock. `metadata_version` is the version of the metadata change
-  // that made the caller decide; a barrier that a newer change has set stays as it is and the answer
-  // is kFencedStateEpoch. kFencedLeaderEpoch: not leader at that epoch. The host itself closes the
-  // barrier (kReadOnly, kStopping) when it applies a change of `mirror.name`, before it acknowledges
-  // that change; a partition of a topic with `mirror.name` starts closed. Inline, no I/O.
+  // Sets the barrier under the append lock. `metadata_version` is the version of the metadata
+  // change that made the caller decide; a barrier that a newer change has set stays as it is and
+  // the answer is kFencedStateEpoch. kFencedLeaderEpoch: not leader at that epoch. The host itself
+  // closes the barrier (kReadOnly, kStopping) when it applies a change of `mirror.name`, before it
+  // acknowledges that change; a partition of a topic with `mirror.name` starts closed. Inline, no
+  // I/O.
   virtual Status SetLocalWrites(LocalWrites mode, int32_t leader_epoch,
                                 int64_t metadata_version) noexcept = 0;
 };

@@ -1,5 +1,5 @@
-// Requests to other brokers of this cluster. On one node a loopback to Mirror::HandleRequest, so that
-// one code path serves both.
+// Requests to other brokers of this cluster. On one node a loopback to Mirror::HandleRequest, so
+// that one code path serves both.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ class Peers {
 
   virtual ~Peers() = default;
 
-  // Sends the encoded request body of (api_key, version) to `broker`; the answer is the response body.
-  // kDisconnected, kTimedOut: it may or may not have been carried out. Any thread answers, once.
+  // Sends the encoded request body of (api_key, version) to `broker`; the answer is the response
+  // body. kDisconnected, kTimedOut: it may or may not have been carried out. Any thread answers,
+  // once.
   virtual void Send(int32_t broker, int16_t api_key, int16_t version, std::vector<uint8_t> body,
                     Answer answer) = 0;
 };

@@ -1,5 +1,5 @@
-// What the host's process provides: serial executors with timers and fd readiness, clocks, randomness
-// and a log sink. The library creates no thread and reads no clock of its own.
+// What the host's process provides: serial executors with timers and fd readiness, clocks,
+// randomness and a log sink. The library creates no thread and reads no clock of its own.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ class FdHandler {
 };
 
 // A serial executor: tasks, timers and readiness callbacks of one lane never overlap. Which thread
-// runs them is the host's choice (a thread a lane, a pool with strands, or all lanes on one thread as
-// the tests do). Tasks run in the order they were posted.
+// runs them is the host's choice (a thread a lane, a pool with strands, or all lanes on one thread
+// as the tests do). Tasks run in the order they were posted.
 //
 // Owned by the library (unique_ptr from Runtime::NewLane). Destroying a lane, on the lane itself or
 // when it is idle, drops what has not run; no callback starts after the destructor returned.
@@ -39,7 +39,8 @@ class Lane {
   virtual void Post(Task task) = 0;
   // Thread-safe. Runs `task` once, not before `delay` of the monotonic clock.
   virtual TimerId RunAfter(std::chrono::nanoseconds delay, Task task) = 0;
-  // On the lane: after it returns the task does not run. Elsewhere: best effort. 0 and fired ids are fine.
+  // On the lane: after it returns the task does not run. Elsewhere: best effort. 0 and fired ids
+  // are fine.
   virtual void Cancel(TimerId timer) = 0;
   // True on the lane. Used by assertions only.
   virtual bool InLane() const = 0;

@@ -17,7 +17,7 @@ namespace kmirror::host {
 
 struct StateRecord {
   std::vector<uint8_t> key;
-  std::optional<std::vector<uint8_t>> value;    // nullopt is a tombstone
+  std::optional<std::vector<uint8_t>> value;  // nullopt is a tombstone
 };
 
 class StateTopic {
@@ -32,13 +32,14 @@ class StateTopic {
   // Creates the topic if it is absent; OK when it exists. Shards are then gained as usual.
   virtual void Ensure(Completion done) = 0;
 
-  // Appends the records as one atomic batch. OK: on disk of every in-sync replica (synced, not in the
-  // page cache alone). kNotCoordinator: this broker does not lead the shard any more. After any other
-  // error the records may or may not be there; the library replays the shard before it trusts it.
+  // Appends the records as one atomic batch. OK: on disk of every in-sync replica (synced, not in
+  // the page cache alone). kNotCoordinator: this broker does not lead the shard any more. After any
+  // other error the records may or may not be there; the library replays the shard before it trusts
+  // it.
   virtual void Append(int32_t shard, std::vector<StateRecord> records, Completion done) = 0;
 
-  // Reads the shard from its start to its end as of now, in order. `each` runs on any one thread and
-  // never after `done`. An error means: not loaded; the library tries again (R19).
+  // Reads the shard from its start to its end as of now, in order. `each` runs on any one thread
+  // and never after `done`. An error means: not loaded; the library tries again (R19).
   virtual void Replay(int32_t shard, EachRecord each, Completion done) = 0;
 };
 

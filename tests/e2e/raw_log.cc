@@ -1,0 +1,218 @@
+#include "tests/e2e/raw_log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "messages/fetch.h"
+#include "messages/list_offsets.h"
+#include "messages/offset_for_leader_epoch.h"
+#include "tests/support/wire_client.h"
+
+namespace kmirror::test {
+namespace {
+
+template <typename T>
+T Big(const uint8_t* at) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value = value << 8 | at[i];
+  return static_cast<T>(value);
+}
+
+std::vector<std::filesystem::path> Segments(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".log") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Result<protocol::FetchResponse> Fetch(WireClient& client, const std::string& topic,
+                                      int32_t partition, int64_t from, int32_t max_bytes) {
+  protocol::FetchRequest request;
+  request.max_wait_ms = 0;
+  request.min_bytes = 0;
+  request.max_bytes = max_bytes;
+  request.isolation_level = 0;
+  auto& t = request.topics.emplace_back();
+  t.topic = topic;
+  auto& p = t.partitions.emplace_back();
+  p.partition = partition;
+  p.fetch_offset = from;
+  p.partition_max_bytes = max_bytes;
+  return client.Call<protocol::FetchResponse>(request, 12);
+}
+
+}  // namespace
+
+int RawBatch::ControlType() const {
+  // 61 header bytes; then length (one byte: control records are short), attributes, two deltas, key
+  // length.
+  if (!IsControl() || bytes.size() < 61 + 9) return -1;
+  return Big<int16_t>(bytes.data() + 61 + 7);
+}
+
+Result<std::vector<RawBatch>> SplitBatches(const std::vector<uint8_t>& bytes, bool* torn) {
+  std::vector<RawBatch> batches;
+  size_t at = 0;
+  while (bytes.size() - at >= 61) {
+    const uint8_t* p = bytes.data() + at;
+    const auto size = static_cast<size_t>(Big<int32_t>(p + 8)) + 12;
+    if (p[16] != 2) return Status(ErrorCode::kCorruptMessage, "magic " + std::to_string(p[16]));
+    if (size < 61) return Status(ErrorCode::kCorruptMessage, "size " + std::to_string(size));
+    if (size > bytes.size() - at) break;
+    RawBatch batch;
+    batch.base_offset = Big<int64_t>(p);
+    batch.leader_epoch = Big<int32_t>(p + 12);
+    batch.attributes = Big<int16_t>(p + 21);
+    batch.last_offset = batch.base_offset + Big<int32_t>(p + 23);
+    batch.producer_id = Big<int64_t>(p + 43);
+    batch.producer_epoch = Big<int16_t>(p + 51);
+    batch.base_sequence = Big<int32_t>(p + 53);
+    batch.count = Big<int32_t>(p + 57);
+    batch.bytes.assign(p, p + size);
+    batches.push_back(std::move(batch));
+    at += size;
+  }
+  if (torn != nullptr) *torn = at != bytes.size();
+  return batches;
+}
+
+Result<std::vector<RawBatch>> ReadSegments(const std::filesystem::path& directory) {
+  std::vector<RawBatch> all;
+  const auto files = Segments(directory);
+  if (files.empty()) return Status(ErrorCode::kIo, "no segment in " + directory.string());
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(in), {}};
+    auto batches = SplitBatches(bytes);
+    if (!batches.ok()) return batches.status().WithContext(file.string());
+    std::move(batches->begin(), batches->end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::vector<int64_t> SegmentBases(const std::filesystem::path& directory) {
+  std::vector<int64_t> bases;
+  for (const auto& file : Segments(directory)) bases.push_back(std::stoll(file.stem().string()));
+  return bases;
+}
+
+Result<std::vector<RawBatch>> FetchBatches(const std::string& bootstrap, const std::string& topic,
+                                           int32_t partition, int64_t from) {
+  auto client = WireClient::Connect(bootstrap);
+  if (!client.ok()) return client.status();
+  std::vector<RawBatch> all;
+  int64_t next = from;
+  for (;;) {
+    auto response = Fetch(*client, topic, partition, next, 16 << 20);
+    if (!response.ok()) return response.status();
+    if (response->error_code != 0 || response->responses.size() != 1) {
+      return Status(static_cast<ErrorCode>(response->error_code), "Fetch of " + topic);
+    }
+    const auto& p = response->responses[0].partitions[0];
+    if (p.error_code != 0) {
+      return Status(static_cast<ErrorCode>(p.error_code),
+                    "Fetch of " + topic + " at " + std::to_string(next));
+    }
+    std::vector<uint8_t> bytes;
+    if (p.records) {
+      const ByteView view = p.records->bytes();
+      bytes.assign(view.begin(), view.end());
+    }
+    auto batches = SplitBatches(bytes);
+    if (!batches.ok()) return batches.status();
+    if (batches->empty()) return all;
+    for (RawBatch& batch : *batches) {
+      next = batch.last_offset + 1;
+      all.push_back(std::move(batch));
+    }
+    if (next >= p.high_watermark) return all;
+  }
+}
+
+Result<RawOffsets> FetchOffsets(const std::string& bootstrap, const std::string& topic,
+                                int32_t partition) {
+  auto client = WireClient::Connect(bootstrap);
+  if (!client.ok()) return client.status();
+  auto start = ListOffset(*client, topic, partition, -2);
+  if (!start.ok()) return start.status();
+  auto response = Fetch(*client, topic, partition, start->offset, 1);
+  if (!response.ok()) return response.status();
+  if (response->responses.size() != 1)
+    return Status(ErrorCode::kMalformed, "no answer for " + topic);
+  const auto& p = response->responses[0].partitions[0];
+  if (p.error_code != 0) return Status(static_cast<ErrorCode>(p.error_code), "Fetch of " + topic);
+  return RawOffsets{p.log_start_offset, p.last_stable_offset, p.high_watermark};
+}
+
+Result<ListedOffset> ListOffset(WireClient& client, const std::string& topic, int32_t partition,
+                                int64_t timestamp, int8_t isolation, int16_t version) {
+  protocol::ListOffsetsRequest request;
+  request.replica_id = -1;
+  request.isolation_level = isolation;
+  auto& t = request.topics.emplace_back();
+  t.name = topic;
+  auto& p = t.partitions.emplace_back();
+  p.partition_index = partition;
+  p.timestamp = timestamp;
+  auto response = client.Call<protocol::ListOffsetsResponse>(request, version);
+  if (!response.ok()) return response.status();
+  if (response->topics.size() != 1 || response->topics[0].partitions.size() != 1) {
+    return Status(ErrorCode::kMalformed, "ListOffsets answered something else");
+  }
+  const auto& out = response->topics[0].partitions[0];
+  return ListedOffset{out.error_code, out.offset, out.timestamp, out.leader_epoch};
+}
+
+Result<EpochEndAnswer> EpochEnd(WireClient& client, const std::string& topic, int32_t partition,
+                                int32_t epoch) {
+  protocol::OffsetForLeaderEpochRequest request;
+  request.replica_id = -1;
+  auto& t = request.topics.emplace_back();
+  t.topic = topic;
+  auto& p = t.partitions.emplace_back();
+  p.partition = partition;
+  p.leader_epoch = epoch;
+  auto response = client.Call<protocol::OffsetForLeaderEpochResponse>(request, 4);
+  if (!response.ok()) return response.status();
+  if (response->topics.size() != 1 || response->topics[0].partitions.size() != 1) {
+    return Status(ErrorCode::kMalformed, "OffsetForLeaderEpoch answered something else");
+  }
+  const auto& out = response->topics[0].partitions[0];
+  return EpochEndAnswer{out.error_code, out.leader_epoch, out.end_offset};
+}
+
+std::string Difference(const std::vector<RawBatch>& ours, const std::vector<RawBatch>& theirs) {
+  const size_t both = std::min(ours.size(), theirs.size());
+  for (size_t i = 0; i < both; ++i) {
+    if (ours[i].bytes == theirs[i].bytes) continue;
+    return "batch " + std::to_string(i) + ": ours is [" + std::to_string(ours[i].base_offset) +
+           ".." + std::to_string(ours[i].last_offset) + "] epoch " +
+           std::to_string(ours[i].leader_epoch) + ", " + std::to_string(ours[i].bytes.size()) +
+           " bytes; theirs [" + std::to_string(theirs[i].base_offset) + ".." +
+           std::to_string(theirs[i].last_offset) + "] epoch " +
+           std::to_string(theirs[i].leader_epoch) + ", " + std::to_string(theirs[i].bytes.size()) +
+           " bytes";
+  }
+  if (ours.size() != theirs.size()) {
+    return "ours has " + std::to_string(ours.size()) + " batches, theirs " +
+           std::to_string(theirs.size());
+  }
+  return "";
+}
+
+std::vector<RawBatch> From(std::vector<RawBatch> batches, int64_t offset) {
+  std::erase_if(batches, [&](const RawBatch& b) { return b.base_offset < offset; });
+  return batches;
+}
+
+std::vector<RawBatch> Below(std::vector<RawBatch> batches, int64_t offset) {
+  std::erase_if(batches, [&](const RawBatch& b) { return b.last_offset >= offset; });
+  return batches;
+}
+
+}  // namespace kmirror::test

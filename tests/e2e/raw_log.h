@@ -1,0 +1,77 @@
+// Batches as bytes: from our segment files on disk and from a real Kafka's Fetch answers.
+//
+// A parser of the tests' own, a few lines that know only the frame of a batch (base offset, length)
+// and the header fields a test names, so that a mistake of the product's parser cannot hide here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kmirror/status.h"
+#include "tests/support/wire_client.h"
+
+namespace kmirror::test {
+
+struct RawBatch {
+  int64_t base_offset = 0;
+  int64_t last_offset = 0;
+  int32_t leader_epoch = -1;
+  int16_t attributes = 0;
+  int64_t producer_id = -1;
+  int16_t producer_epoch = -1;
+  int32_t base_sequence = -1;
+  int32_t count = 0;
+  std::vector<uint8_t> bytes;
+
+  bool IsControl() const { return (attributes & 0x20) != 0; }
+  int Codec() const { return attributes & 7; }
+  // Type of the control record (the second int16 of its key): 0 ABORT, 1 COMMIT, 7 reset.
+  int ControlType() const;
+};
+
+// Splits bytes into batches; an incomplete last batch is dropped (`torn` tells).
+Result<std::vector<RawBatch>> SplitBatches(const std::vector<uint8_t>& bytes, bool* torn = nullptr);
+
+// All segments of a partition directory, by base offset.
+Result<std::vector<RawBatch>> ReadSegments(const std::filesystem::path& directory);
+// The segment files' base offsets.
+std::vector<int64_t> SegmentBases(const std::filesystem::path& directory);
+
+// Raw Fetch as an uncommitted consumer, from `from` up to the high watermark.
+Result<std::vector<RawBatch>> FetchBatches(const std::string& bootstrap, const std::string& topic,
+                                           int32_t partition, int64_t from = 0);
+struct RawOffsets {
+  int64_t start = 0, stable = 0, high_watermark = 0;
+};
+Result<RawOffsets> FetchOffsets(const std::string& bootstrap, const std::string& topic,
+                                int32_t partition);
+
+// One ListOffsets look-up; special timestamps as in Kafka (-1 latest, -2 earliest, -3 max
+// timestamp).
+struct ListedOffset {
+  int16_t error = 0;
+  int64_t offset = -1, timestamp = -1;
+  int32_t leader_epoch = -1;
+  bool operator==(const ListedOffset&) const = default;
+};
+Result<ListedOffset> ListOffset(WireClient& client, const std::string& topic, int32_t partition,
+                                int64_t timestamp, int8_t isolation = 0, int16_t version = 8);
+struct EpochEndAnswer {
+  int16_t error = 0;
+  int32_t epoch = -1;
+  int64_t end_offset = -1;
+  bool operator==(const EpochEndAnswer&) const = default;
+};
+Result<EpochEndAnswer> EpochEnd(WireClient& client, const std::string& topic, int32_t partition,
+                                int32_t epoch);
+
+// "" when the two are the same batches, byte for byte; else where they differ first.
+std::string Difference(const std::vector<RawBatch>& ours, const std::vector<RawBatch>& theirs);
+// Those batches that begin at or after `offset`.
+std::vector<RawBatch> From(std::vector<RawBatch> batches, int64_t offset);
+// Those that end below `offset`.
+std::vector<RawBatch> Below(std::vector<RawBatch> batches, int64_t offset);
+
+}  // namespace kmirror::test
