@@ -1,0 +1,211 @@
+// kmirrord killed with -9 before and after each durable step of start, pause, resume and stop, and
+// at random moments while mirroring. What was acknowledged is there afterwards, and everything ends
+// as if nothing had happened (coordinator.md 6.4, 13.6; R29).
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <thread>
+
+#include "src/coordinator/steps.h"
+#include "tests/e2e/mirror_fixture.h"
+
+namespace kmirror::test {
+namespace {
+
+struct KillPoint {
+  std::string step;
+  std::string when;  // "before" or "after"
+};
+
+std::vector<KillPoint> KillPoints() {
+  std::vector<KillPoint> points;
+  for (const std::string_view step : coordinator::kDurableSteps) {
+    for (const char* when : {"before", "after"}) points.push_back({std::string(step), when});
+  }
+  return points;
+}
+
+class MirrorKill : public MirrorFixture, public ::testing::WithParamInterface<KillPoint> {
+ protected:
+  // The step's own process: the next time it reaches the step it kills itself with SIGKILL.
+  void RestartToDie() {
+    ASSERT_OK(standby_->Stop());
+    ASSERT_OK(
+        standby_->Restart({{"KMIRROR_TEST_KILL_AT", GetParam().step + ":" + GetParam().when}}));
+  }
+  // Runs the command whose step kills; the process must die of it, else the step was never hit.
+  void RunAndDie(const std::vector<std::string>& args) {
+    (void)standby_->Cli(args, Seconds(20));
+    const auto end = standby_->process().Wait(Seconds(20));
+    ASSERT_TRUE(end.has_value()) << GetParam().step << " " << GetParam().when << " was never hit\n"
+                                 << standby_->Log();
+    EXPECT_EQ(end->signal, SIGKILL) << standby_->Log();
+    ASSERT_OK(standby_->Restart({{"KMIRROR_TEST_KILL_AT", ""}}));
+  }
+};
+
+TEST_P(MirrorKill, EndsAsIfNothingHadHappened) {
+  const std::string step = GetParam().step;
+  // Only a source whose epoch rose while it was mirrored makes a stop bump: that one restarts.
+  if (step == coordinator::kStepStopEpoch) {
+    OwnSource();
+  } else {
+    UseSharedSource();
+  }
+  const std::string topic = UniqueName("kill");
+  ASSERT_OK(admin_->CreateTopic(topic));
+  auto p1 = Transactional("p1"), p2 = Transactional("p2");
+  ASSERT_OK(p1.status());
+  ASSERT_OK(p2.status());
+  Send(topic, Numbered(10));
+  ASSERT_OK(p1->Begin());
+  ASSERT_OK(p1->SendNumbered(topic, 0, 2).status());
+  ASSERT_OK(p2->Begin());
+  ASSERT_OK(p2->SendNumbered(topic, 0, 3).status());  // both stay open: 15 records
+  StartStandby();
+  ASSERT_OK(standby_->Run({"create", "m", "--source", source_}));
+  created_ = true;
+  const std::vector<std::string> start = {"start", "m", "--topics", topic, "--wait", "15"};
+  const std::vector<std::string> stop = {"stop", "m", "--topics", topic, "--wait", "15"};
+  const std::vector<std::string> pause = {"pause", "m", "--topics", topic, "--wait", "15"};
+  const std::vector<std::string> resume = {"resume", "m", "--topics", topic, "--wait", "15"};
+  const auto stopped_log_is_right = [&](int64_t data_end) {
+    ASSERT_OK(standby_->AwaitState(topic, "STOPPED"));
+    const auto ours = OurBatches(topic);
+    auto theirs = FetchBatches(source_, topic, 0);
+    ASSERT_OK(theirs.status());
+    EXPECT_EQ(Difference(Below(ours, data_end), Below(*theirs, data_end)), "");
+    const auto tail = From(ours, data_end);
+    ASSERT_EQ(tail.size(), 3u) << "an ABORT for each open transaction, exactly once, and one reset";
+    EXPECT_EQ(tail[0].ControlType(), 0);
+    EXPECT_EQ(tail[1].ControlType(), 0);
+    EXPECT_NE(tail[0].producer_id, tail[1].producer_id);
+    EXPECT_EQ(tail[2].ControlType(), 7);
+    for (const RawBatch& batch : tail) EXPECT_GT(batch.leader_epoch, theirs->back().leader_epoch);
+    const auto offsets = FetchOffsets(standby_->bootstrap(), topic, 0);
+    ASSERT_OK(offsets.status());
+    EXPECT_EQ(offsets->stable, data_end + 3);
+    const auto row = standby_->Row(topic);
+    ASSERT_OK(row.status());
+    EXPECT_EQ(row->last_mirror_offset, data_end);
+    auto producer = Producer::Connect(standby_->bootstrap());
+    ASSERT_OK(producer.status());
+    auto sent = producer->SendNumbered(topic, 0, 1);
+    ASSERT_OK(sent.status());
+    EXPECT_EQ((*sent)[0], data_end + 3);
+  };
+
+  if (step.starts_with("start.cut")) {
+    // A start that has something to cut: a stopped topic with local records.
+    ASSERT_OK(standby_->Run(start));
+    ASSERT_OK(standby_->Run(stop));
+    auto local = Producer::Connect(standby_->bootstrap());
+    ASSERT_OK(local.status());
+    ASSERT_OK(local->SendNumbered(topic, 0, 2).status());
+    RestartToDie();
+    RunAndDie(start);
+    ASSERT_OK(standby_->Run(start, Seconds(30)));
+    ExpectBytesEqual(topic);
+  } else if (step.starts_with("start.")) {
+    RestartToDie();
+    RunAndDie(start);
+    ASSERT_OK(standby_->Run(start, Seconds(30)));
+    ExpectBytesEqual(topic);
+  } else if (step.starts_with("pause.")) {
+    ASSERT_OK(standby_->Run(start));
+    RestartToDie();
+    ASSERT_OK(standby_->AwaitCaughtUp(topic, 15));
+    RunAndDie(pause);
+    ASSERT_OK(standby_->Run(pause, Seconds(30)));
+    Send(topic, Numbered(5));
+    EXPECT_EQ(FetchOffsets(standby_->bootstrap(), topic, 0)->high_watermark, 15);
+    ASSERT_OK(standby_->Run(resume, Seconds(30)));
+    ExpectBytesEqual(topic);
+  } else if (step.starts_with("resume.")) {
+    ASSERT_OK(standby_->Run(start));
+    ASSERT_OK(standby_->Run(pause));
+    RestartToDie();
+    RunAndDie(resume);
+    ASSERT_OK(standby_->Run(resume, Seconds(30)));
+    Send(topic, Numbered(5));
+    ExpectBytesEqual(topic);
+  } else {
+    ASSERT_OK(standby_->Run(start));
+    if (step == coordinator::kStepStopEpoch) {
+      // A clean stop of a broker does not end the transactions: they are still open afterwards.
+      ASSERT_OK(kafka_->Stop());
+      ASSERT_OK(kafka_->Restart());
+      Send(topic, Numbered(1));
+      ASSERT_OK(standby_->AwaitCaughtUp(topic, 16));
+    }
+    const int64_t end = SourceEnd(topic);
+    RestartToDie();
+    ASSERT_OK(standby_->AwaitCaughtUp(topic, end));
+    RunAndDie(stop);
+    ASSERT_OK(standby_->Run(stop, Seconds(30)));
+    stopped_log_is_right(end);
+  }
+  for (const std::string& state : standby_->States(topic)) EXPECT_NE(state, "FAILED");
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, MirrorKill, ::testing::ValuesIn(KillPoints()),
+                         [](const auto& info) {
+                           std::string name = info.param.step + "_" + info.param.when;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+class MirrorRandomKills : public MirrorFixture {};
+
+TEST_F(MirrorRandomKills, NothingShownIsTakenBack) {
+  UseSharedSource();
+  const unsigned seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  const std::string topic = UniqueName("random");
+  ASSERT_OK(admin_->CreateTopic(topic));
+  Mirror({topic});
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    Producer::Options options;
+    options.linger_ms = 1;
+    auto producer = Producer::Connect(source_, options);
+    for (int i = 0; producer.ok() && !done; ++i) {
+      if (!producer->SendNumbered(topic, 0, 200, i * 200).ok()) break;
+    }
+  });
+  std::map<std::string, int> kills;
+  int64_t shown = 0;
+  for (int round = 0; round < 25; ++round) {
+    // A moment: some progress after the last one, a random number of records further.
+    const int64_t target = shown + static_cast<int64_t>(random() % 3000);
+    ASSERT_TRUE(WaitUntil([&] {
+      const auto offsets = FetchOffsets(standby_->bootstrap(), topic, 0);
+      if (offsets.ok()) shown = std::max(shown, offsets->high_watermark);
+      return shown >= target;
+    }));
+    const auto row = standby_->Row(topic);
+    if (row.ok()) ++kills[row->state];
+    standby_->Kill();
+    const auto ours = ReadSegments(standby_->PartitionDir(topic));
+    ASSERT_OK(ours.status());
+    auto theirs = FetchBatches(source_, topic, 0);
+    ASSERT_OK(theirs.status());
+    ASSERT_GE(theirs->size(), ours->size());
+    theirs->resize(ours->size());
+    ASSERT_EQ(Difference(*ours, *theirs), "") << "seed " << seed << " round " << round;
+    ASSERT_GE(ours->empty() ? 0 : ours->back().last_offset + 1, shown) << "seed " << seed;
+    ASSERT_OK(standby_->Restart());
+    const auto after = FetchOffsets(standby_->bootstrap(), topic, 0);
+    ASSERT_OK(after.status());
+    ASSERT_GE(after->high_watermark, shown) << "seed " << seed << " round " << round;
+  }
+  done = true;
+  writer.join();
+  ExpectBytesEqual(topic);
+  for (const auto& [state, count] : kills) std::printf("kills in %s: %d\n", state.c_str(), count);
+}
+
+}  // namespace
+}  // namespace kmirror::test

@@ -1,0 +1,66 @@
+// The judges of mirrored data on a log that is right for certain: Kafka's own.
+#include <gtest/gtest.h>
+
+#include "tests/support/assert_ok.h"
+#include "tests/support/dump_log.h"
+#include "tests/support/kafka_client.h"
+#include "tests/support/kafka_fixture.h"
+#include "tests/support/raw_fetch.h"
+
+namespace kmirror::test {
+namespace {
+
+TEST(FetchBatches, GivesTheBytesOfKafkasSegmentFilesForEveryCodecAndMarker) {
+  const Result<SharedKafkaInfo> kafka = SharedKafka();
+  ASSERT_OK(kafka.status());
+  auto admin = AdminClient::Connect(kafka->bootstrap);
+  ASSERT_OK(admin.status());
+  const std::string topic = UniqueName("raw-fetch");
+  ASSERT_OK(admin->CreateTopic(topic, 1, {{"max.message.bytes", "10000000"}}));
+  for (const char* codec : {"none", "gzip", "snappy", "lz4", "zstd"}) {
+    Producer::Options options;
+    options.codec = codec;
+    options.batch_records_max = 7;
+    auto producer = Producer::Connect(kafka->bootstrap, options);
+    ASSERT_OK(producer.status());
+    ASSERT_OK(producer->SendNumbered(topic, 0, 50).status());
+  }
+  {
+    // One batch larger than what is fetched at a time.
+    auto producer = Producer::Connect(kafka->bootstrap);
+    ASSERT_OK(producer.status());
+    const ClientRecord huge{.key = "huge", .value = std::string(6 << 20, 'x'), .headers = {}};
+    ASSERT_OK(producer->Send(topic, 0, std::vector{huge}).status());
+  }
+  Producer::Options options;
+  options.transactional_id = topic;
+  auto producer = Producer::Connect(kafka->bootstrap, options);
+  ASSERT_OK(producer.status());
+  ASSERT_OK(producer->Begin());
+  ASSERT_OK(producer->SendNumbered(topic, 0, 5).status());
+  ASSERT_OK(producer->Abort());
+  ASSERT_OK(producer->Begin());
+  ASSERT_OK(producer->SendNumbered(topic, 0, 5).status());
+  ASSERT_OK(producer->Commit());
+
+  const std::filesystem::path folder = kafka->log_dir / (topic + "-0");
+  auto client = WireClient::Connect(kafka->bootstrap);
+  ASSERT_OK(client.status());
+  const auto fetched = FetchBatches(*client, topic, 0);
+  ASSERT_OK(fetched.status());
+  const auto stored = ReadLogFiles(folder);
+  ASSERT_OK(stored.status());
+  EXPECT_EQ(FirstDifference(*stored, *fetched), "");
+  ASSERT_FALSE(fetched->empty());
+  EXPECT_EQ(fetched->back().last_offset, 262);  // 250 + 1 + 5 + ABORT + 5 + COMMIT, from 0
+  EXPECT_EQ(fetched->back().control_type, 1);
+
+  const auto dump = DumpPartition(folder);
+  ASSERT_OK(dump.status());
+  EXPECT_EQ(dump->complaints, std::vector<std::string>());
+  EXPECT_EQ(dump->batches.size(), fetched->size());
+  EXPECT_EQ(dump->markers, (std::vector<std::string>{"256 ABORT", "262 COMMIT"}));
+}
+
+}  // namespace
+}  // namespace kmirror::test
