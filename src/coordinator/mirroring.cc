@@ -71,7 +71,11 @@ void PartitionDriver::OnFetching() {
   leader_losses_ = 0;
   ClearTrouble();
   // The counter is cleared where it is stored, once, and only if there is something to clear.
-  if (writing_ || (record_.attempt == 0 && record_.reason.empty())) return;
+  if (record_.attempt == 0 && record_.reason.empty()) return;
+  if (writing_) {
+    if (!deferred_) deferred_ = [this] { OnFetching(); };
+    return;
+  }
   WriteWithin(E::kDataFlows, {}, nullptr);
 }
 

@@ -466,7 +466,11 @@ void PartitionDriver::OnSourceRefreshed() {
     std::exchange(on_source_, nullptr)();
     return;
   }
-  if (!loaded_ || record_.state != S::kMirroring) return;
+  if (!loaded_ || (record_.state != S::kMirroring && record_.state != S::kPaused)) return;
+  std::string why;
+  bool final = false;
+  if (!SourceIsOurs(&why, &final) && final) return Fail(std::move(why), false);  // S102
+  if (record_.state != S::kMirroring) return;
   // The periodic bump (3.5), which also repeats one whose answer got lost.
   sync::SourceWatch* source = Source();
   const auto leader =
