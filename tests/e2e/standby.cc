@@ -25,6 +25,10 @@ Result<std::unique_ptr<Standby>> Standby::Start(Options options) {
   std::unique_ptr<Standby> standby(new Standby);
   standby->port_ = FreePort();
   standby->environment_ = options.environment;
+  if (options.prepare) {
+    std::filesystem::create_directories(standby->data_dir());
+    options.prepare(standby->data_dir());
+  }
   std::map<std::string, std::string> properties = {
       {"node.id", "1"},
       {"listeners", "PLAINTEXT://127.0.0.1:" + std::to_string(standby->port_)},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ class Standby {
   struct Options {
     std::map<std::string, std::string> properties;  // added to the config file
     std::map<std::string, std::string> environment;
+    // Called with the data directory, which exists and is empty, before the first start.
+    std::function<void(const std::filesystem::path&)> prepare;
   };
   static Result<std::unique_ptr<Standby>> Start(Options options);
   static Result<std::unique_ptr<Standby>> Start() { return Start(Options()); }
