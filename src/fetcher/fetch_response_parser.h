@@ -104,6 +104,8 @@ class FetchResponseParser {
   void Abandon();
   void Recycle(std::unique_ptr<FetchedSet> set);
 
+  // Every byte of the answer has been consumed.
+  bool AtEnd() const { return body_left_ == 0; }
   // From v16, after Finish.
   const std::vector<NodeEndpoint>& endpoints() const { return endpoints_; }
 

@@ -1,0 +1,467 @@
+#include "src/fetcher/mirror_fetcher_manager.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <string_view>
+#include <utility>
+
+#include "src/fetcher/fetcher_id.h"
+
+namespace kmirror::fetcher {
+namespace {
+
+using std::chrono::milliseconds;
+
+// One batch may be as large as this beyond the answer's limit; a longer answer closes the connection.
+constexpr size_t kLargestBatch = 512u << 20;
+constexpr int kMaxMoves = 5;
+
+struct NamedCounter {
+  std::string_view name;
+  std::string_view help;
+  FetcherStats::Counter FetcherStats::*counter;
+};
+constexpr std::array kCounters = {
+    NamedCounter{"kmirror_fetch_bytes_total", "Bytes appended from the source", &FetcherStats::bytes},
+    NamedCounter{"kmirror_fetch_batches_total", "Batches appended", &FetcherStats::batches},
+    NamedCounter{"kmirror_fetch_records_total", "Records appended, by the batches' headers",
+                 &FetcherStats::records},
+    NamedCounter{"kmirror_fetch_requests_total", "Fetch requests sent", &FetcherStats::requests},
+    NamedCounter{"kmirror_fetch_failed_requests_total", "Connections or requests that failed",
+                 &FetcherStats::failed_requests},
+    NamedCounter{"kmirror_fetch_connects_total", "Connections made", &FetcherStats::connects},
+    NamedCounter{"kmirror_fetch_corrupt_batches_total", "Batches that failed their checks",
+                 &FetcherStats::crc_failures},
+    NamedCounter{"kmirror_fetch_partial_bytes_total", "Bytes of incomplete last batches, dropped",
+                 &FetcherStats::partial_bytes},
+    NamedCounter{"kmirror_fetch_session_resets_total", "Fetch sessions started anew after an error",
+                 &FetcherStats::session_resets},
+    NamedCounter{"kmirror_fetch_gaps_total", "Ranges the source had already deleted (R12)",
+                 &FetcherStats::gaps},
+    NamedCounter{"kmirror_fetch_throttle_ms_total", "Throttle time asked for by the source",
+                 &FetcherStats::throttle_ms},
+    NamedCounter{"kmirror_fetch_late_answers_total", "Data that was not wanted any more",
+                 &FetcherStats::dropped_sets},
+    NamedCounter{"kmirror_fetch_preferred_replica_total", "Answers that named another replica",
+                 &FetcherStats::preferred_replica},
+    NamedCounter{"kmirror_fetch_partition_errors_total", "Errors answered for partitions",
+                 &FetcherStats::partition_errors},
+    NamedCounter{"kmirror_fetch_epoch_requests_total", "Epoch exchanges asked",
+                 &FetcherStats::epoch_requests},
+};
+
+FetchStopped LeaderUnknown(const FetchAssignment& assignment, int32_t epoch, std::string message) {
+  FetchStopped stopped;
+  stopped.partition = assignment.partition;
+  stopped.generation = assignment.generation;
+  stopped.why = FetchStop::kLeaderUnknown;
+  stopped.epoch = epoch;
+  stopped.message = std::move(message);
+  return stopped;
+}
+
+}  // namespace
+
+// Carries what a fetcher tells from its lane to the coordinator's.
+class MirrorFetcherManager::Owner : public MirrorFetcherOwner {
+ public:
+  Owner(host::Lane* lane, std::shared_ptr<Door> door, std::string mirror)
+      : lane_(lane), door_(std::move(door)), mirror_(std::move(mirror)) {}
+
+  void OnFetching(const TopicIdPartition& key, uint64_t generation) override {
+    Tell([key, generation](MirrorFetcherManager& manager) {
+      if (Record* record = manager.Current(key, generation)) {
+        record->moves = 0;
+        if (!manager.shutdown_) manager.events_->OnFetching(key);
+      }
+    });
+  }
+  void OnStopped(FetchStopped stopped, uint64_t generation) override {
+    Tell([stopped = std::move(stopped), generation](MirrorFetcherManager& manager) {
+      manager.OnStopped(stopped, generation);
+    });
+  }
+  void OnEpochNear(const TopicIdPartition& key, uint64_t generation, int32_t epoch) override {
+    Tell([key, generation, epoch](MirrorFetcherManager& manager) {
+      if (manager.Current(key, generation) != nullptr && !manager.shutdown_) {
+        manager.events_->OnEpochNear(key, epoch);
+      }
+    });
+  }
+  void OnGap(const TopicIdPartition& key, uint64_t generation, int64_t from, int64_t to) override {
+    // Told even when the partition is leaving: the loss has happened.
+    Tell([key, generation, from, to](MirrorFetcherManager& manager) {
+      (void)generation;
+      if (!manager.shutdown_) manager.events_->OnGap(key, from, to);
+    });
+  }
+  void OnMoved(const TopicIdPartition& key, uint64_t generation, int32_t leader_id,
+               const HostPort& leader, int32_t leader_epoch) override {
+    Tell([key, generation, leader_id, leader, leader_epoch](MirrorFetcherManager& manager) {
+      manager.OnMoved(key, generation, leader_id, leader, leader_epoch);
+    });
+  }
+  void OnSourceTrouble(const std::string& reason) override {
+    Tell([mirror = mirror_, reason](MirrorFetcherManager& manager) {
+      if (!manager.shutdown_) manager.events_->OnSourceTrouble(mirror, reason);
+    });
+  }
+
+  template <typename F>
+  void Tell(F what) {
+    lane_->Post([door = door_, what = std::move(what)] {
+      if (door->manager != nullptr) what(*door->manager);
+    });
+  }
+
+ private:
+  host::Lane* const lane_;
+  const std::shared_ptr<Door> door_;
+  const std::string mirror_;
+};
+
+MirrorFetcherManager::MirrorFetcherManager(host::Runtime* runtime, host::Lane* lane,
+                                           FetchEvents* events, Transport* transport,
+                                           Options options)
+    : runtime_(runtime),
+      lane_(lane),
+      events_(events),
+      transport_(transport),
+      options_(options),
+      door_(std::make_shared<Door>()) {
+  door_->manager = this;
+}
+
+MirrorFetcherManager::~MirrorFetcherManager() {
+  assert(slots_.empty() && closing_.empty() && "Shutdown first");
+  door_->manager = nullptr;
+}
+
+// ---- The coordinator's calls.
+
+void MirrorFetcherManager::SetMirror(std::shared_ptr<const MirrorSourceConfig> config) {
+  const std::string name = config->mirror;
+  mirrors_[name] = {std::move(config), ++last_version_};
+  std::vector<TopicIdPartition> keys;
+  for (auto& [key, record] : records_) {
+    if (record.mirror != name || !record.desired) continue;
+    record.desired_generation = ++last_generation_;
+    keys.push_back(key);
+  }
+  for (const TopicIdPartition& key : keys) Reconcile(key);
+}
+
+void MirrorFetcherManager::RemoveMirror(const std::string& mirror) { mirrors_.erase(mirror); }
+
+void MirrorFetcherManager::Add(const std::string& mirror, FetchAssignment assignment) {
+  if (shutdown_) return;
+  const TopicIdPartition key = assignment.partition;
+  Record& record = records_[key];
+  if (record.cell == nullptr) record.cell = std::make_shared<PositionCell>();
+  {
+    std::lock_guard lock(mutex_);
+    positions_[key] = record.cell;
+  }
+  const int64_t end = assignment.log->View().end;
+  record.cell->Update(false, nullptr, [end](FetchPosition& position) {
+    position = {};
+    position.fetch_offset = end;
+  });
+  record.mirror = mirror;
+  record.moves = 0;
+  record.desired = std::move(assignment);
+  record.desired_generation = ++last_generation_;
+  Reconcile(key);
+}
+
+void MirrorFetcherManager::Remove(const TopicIdPartition& partition, std::function<void()> done) {
+  const auto it = records_.find(partition);
+  if (it == records_.end()) {
+    lane_->Post([done = std::move(done)] { done(); });
+    return;
+  }
+  it->second.desired.reset();
+  it->second.waiters.push_back(std::move(done));
+  Reconcile(partition);
+}
+
+void MirrorFetcherManager::UpdateLocalEpoch(const TopicIdPartition& partition,
+                                            int32_t local_leader_epoch) {
+  const auto it = records_.find(partition);
+  if (it == records_.end()) return;
+  Record& record = it->second;
+  if (record.desired && record.desired->local_leader_epoch < local_leader_epoch) {
+    record.desired->local_leader_epoch = local_leader_epoch;
+  }
+  if (record.slot == nullptr) return;
+  record.slot->lane->Post([thread = record.slot->thread.get(), partition, local_leader_epoch] {
+    thread->UpdateLocalEpoch(partition, local_leader_epoch);
+  });
+}
+
+std::optional<FetchPosition> MirrorFetcherManager::Position(
+    const TopicIdPartition& partition) const {
+  std::shared_ptr<PositionCell> cell;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = positions_.find(partition);
+    if (it == positions_.end()) return std::nullopt;
+    cell = it->second;
+  }
+  return cell->Get();
+}
+
+// ---- One partition, one fetcher.
+
+void MirrorFetcherManager::Reconcile(const TopicIdPartition& key) {
+  const auto it = records_.find(key);
+  if (it == records_.end()) return;
+  Record& record = it->second;
+  if (record.removing) return;
+  if (record.slot != nullptr) {
+    if (record.desired && record.generation == record.desired_generation) return;
+    record.removing = true;
+    Slot* const slot = record.slot;
+    slot->lane->Post([thread = slot->thread.get(), owner = slot->owner.get(), key,
+                      generation = record.generation] {
+      thread->Remove(key, [owner, key, generation] {
+        owner->Tell([key, generation](MirrorFetcherManager& manager) {
+          manager.OnRemoved(key, generation);
+        });
+      });
+    });
+    return;
+  }
+  for (auto& waiter : std::exchange(record.waiters, {})) lane_->Post(std::move(waiter));
+  if (!record.desired) return Forget(key);
+  Start(key, record);
+}
+
+void MirrorFetcherManager::Start(const TopicIdPartition& key, Record& record) {
+  Slot* const slot = SlotFor(record);
+  if (slot == nullptr) {
+    runtime_->Log(host::LogLevel::kError, "kmirror.fetcher",
+                  "not_added reason=\"unknown mirror\" mirror=" + record.mirror);
+    const FetchStopped stopped =
+        LeaderUnknown(*record.desired, -1, "unknown mirror " + record.mirror);
+    Forget(key);
+    lane_->Post([door = door_, stopped] {
+      if (door->manager != nullptr && !door->manager->shutdown_) {
+        door->manager->events_->OnStopped(stopped);
+      }
+    });
+    return;
+  }
+  record.slot = slot;
+  record.generation = record.desired_generation;
+  ++slot->partitions;
+  // A partition that is sent from broker to broker waits between the steps.
+  const milliseconds delay(record.moves > 1 ? 100 << record.moves : 0);
+  slot->lane->Post([thread = slot->thread.get(), assignment = *record.desired,
+                    generation = record.generation, known_epoch = record.known_epoch,
+                    cell = record.cell, delay]() mutable {
+    thread->Add(std::move(assignment), generation, known_epoch, std::move(cell), delay);
+  });
+}
+
+MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) {
+  const auto mirror = mirrors_.find(record.mirror);
+  if (mirror == mirrors_.end()) return nullptr;
+  const FetchAssignment& assignment = *record.desired;
+  const int32_t number = FetcherId(assignment.topic, assignment.partition.partition,
+                                   std::max(1, options_.num_fetchers));
+  const SlotKey key{record.mirror,        mirror->second.version, number,
+                    assignment.leader_id, assignment.leader.host, assignment.leader.port};
+  if (const auto it = slots_.find(key); it != slots_.end()) return it->second.get();
+
+  const std::shared_ptr<const MirrorSourceConfig> config = mirror->second.config;
+  FetcherSettings settings;
+  settings.name = "MirrorFetcherThread-" + std::to_string(number) + "-" +
+                  std::to_string(assignment.leader_id) + "-" + record.mirror;
+  settings.connection.endpoint = assignment.leader;
+  settings.connection.client_id = "broker-" + std::to_string(options_.broker_id) + "-fetcher-" +
+                                  std::to_string(number) + "-mirror-" + record.mirror;
+  settings.connection.connect_timeout = milliseconds(config->socket_connection_setup_timeout_ms);
+  settings.connection.ready_timeout = milliseconds(config->socket_timeout_ms);
+  settings.connection.receive_buffer_bytes = config->socket_receive_buffer_bytes;
+  settings.connection.max_response_bytes =
+      static_cast<size_t>(std::max(config->fetch_response_max_bytes, 0)) + kLargestBatch;
+  settings.fetch_backoff = milliseconds(std::max(1, config->fetch_backoff_ms));
+  settings.request_timeout = milliseconds(config->request_timeout_ms);
+  settings.buffer_bytes = config->fetch_buffer_bytes;
+
+  auto slot = std::make_unique<Slot>();
+  slot->key = key;
+  slot->lane = runtime_->NewLane(settings.name);
+  slot->owner = std::make_unique<Owner>(lane_, door_, record.mirror);
+  slot->stats = std::make_shared<FetcherStats>();
+  slot->thread = std::make_unique<MirrorFetcherThread>(runtime_, slot->lane.get(), transport_,
+                                                       std::move(settings), slot->stats, config,
+                                                       slot->owner.get());
+  {
+    std::lock_guard lock(mutex_);
+    live_[record.mirror].push_back(slot->stats);
+  }
+  Slot* const made = slot.get();
+  slots_[key] = std::move(slot);
+  return made;
+}
+
+MirrorFetcherManager::Record* MirrorFetcherManager::Current(const TopicIdPartition& key,
+                                                            uint64_t generation) {
+  const auto it = records_.find(key);
+  if (it == records_.end() || it->second.slot == nullptr || it->second.removing ||
+      it->second.generation != generation) {
+    return nullptr;
+  }
+  return &it->second;
+}
+
+void MirrorFetcherManager::OnRemoved(const TopicIdPartition& key, uint64_t generation) {
+  const auto it = records_.find(key);
+  if (it == records_.end() || !it->second.removing || it->second.generation != generation) return;
+  it->second.removing = false;
+  LeaveSlot(it->second);
+  Reconcile(key);
+  FinishShutdown();
+}
+
+void MirrorFetcherManager::OnStopped(const FetchStopped& stopped, uint64_t generation) {
+  Record* record = Current(stopped.partition, generation);
+  if (record == nullptr) return;  // being removed, or replaced: whoever did it knows better
+  LeaveSlot(*record);
+  const int32_t seen = stopped.why == FetchStop::kLeaderUnknown ? stopped.epoch : -1;
+  record->desired.reset();
+  if (seen > record->known_epoch && seen >= 0) {
+    // S71: if the source still names the lower epoch after a refresh, its own batches are believed.
+    record->known_epoch = seen;
+  }
+  if (record->known_epoch < 0) {
+    Forget(stopped.partition);
+  } else {
+    std::lock_guard lock(mutex_);
+    positions_.erase(stopped.partition);  // not assigned; only the epoch is remembered
+  }
+  if (!shutdown_) events_->OnStopped(stopped);
+}
+
+void MirrorFetcherManager::OnMoved(const TopicIdPartition& key, uint64_t generation,
+                                   int32_t leader_id, const HostPort& leader,
+                                   int32_t leader_epoch) {
+  Record* record = Current(key, generation);
+  if (record == nullptr) return;
+  LeaveSlot(*record);
+  if (++record->moves > kMaxMoves) {
+    const FetchStopped stopped = LeaderUnknown(*record->desired, leader_epoch,
+                                               "the source's brokers name each other as leader");
+    Forget(key);
+    if (!shutdown_) events_->OnStopped(stopped);
+    return;
+  }
+  record->desired->leader_id = leader_id;
+  record->desired->leader = leader;
+  record->desired->source_leader_epoch =
+      std::max(record->desired->source_leader_epoch, leader_epoch);
+  record->desired_generation = ++last_generation_;
+  Reconcile(key);
+}
+
+void MirrorFetcherManager::Forget(const TopicIdPartition& key) {
+  records_.erase(key);
+  std::lock_guard lock(mutex_);
+  positions_.erase(key);
+}
+
+// ---- Fetchers.
+
+void MirrorFetcherManager::LeaveSlot(Record& record) {
+  Slot* const slot = std::exchange(record.slot, nullptr);
+  if (--slot->partitions == 0) CloseSlot(slot);
+}
+
+void MirrorFetcherManager::CloseSlot(Slot* slot) {
+  auto node = slots_.extract(slot->key);
+  closing_.push_back(std::move(node.mapped()));
+  slot->lane->Post([slot] {
+    slot->thread->Close([slot] {
+      slot->owner->Tell([slot](MirrorFetcherManager& manager) { manager.OnSlotClosed(slot); });
+    });
+  });
+}
+
+void MirrorFetcherManager::OnSlotClosed(Slot* slot) {
+  const auto it = std::find_if(closing_.begin(), closing_.end(),
+                               [slot](const auto& owned) { return owned.get() == slot; });
+  std::unique_ptr<Slot> closed = std::move(*it);
+  closing_.erase(it);
+  {
+    std::lock_guard lock(mutex_);
+    const std::string& mirror = std::get<0>(closed->key);
+    std::erase(live_[mirror], closed->stats);
+    for (const NamedCounter& counter : kCounters) {
+      past_[mirror][std::string(counter.name)] += ((*closed->stats).*counter.counter).load();
+    }
+  }
+  // The lane first: nothing of the fetcher may still be running when it goes.
+  closed->lane.reset();
+  closed.reset();
+  FinishShutdown();
+}
+
+void MirrorFetcherManager::Shutdown(std::function<void()> done) {
+  shutdown_ = std::move(done);
+  std::vector<TopicIdPartition> keys;
+  for (auto& [key, record] : records_) {
+    record.desired.reset();
+    keys.push_back(key);
+  }
+  for (const TopicIdPartition& key : keys) Reconcile(key);
+  FinishShutdown();
+}
+
+void MirrorFetcherManager::FinishShutdown() {
+  if (!shutdown_ || !slots_.empty() || !closing_.empty() || !records_.empty()) return;
+  lane_->Post([door = door_, done = std::exchange(shutdown_, [] {})] {
+    (void)door;
+    done();
+  });
+}
+
+void MirrorFetcherManager::Collect(MetricSink* sink) const {
+  std::lock_guard lock(mutex_);
+  std::map<std::string, std::map<std::string, int64_t>> values = past_;
+  std::map<std::string, int64_t> last_answer;
+  for (const auto& [mirror, fetchers] : live_) {
+    int64_t& last = last_answer[mirror];
+    for (const auto& stats : fetchers) {
+      for (const NamedCounter& counter : kCounters) {
+        values[mirror][std::string(counter.name)] +=
+            ((*stats).*counter.counter).load(std::memory_order_relaxed);
+      }
+      last = std::max(last, stats->last_answer_ns.load(std::memory_order_relaxed));
+    }
+  }
+  for (const auto& [mirror, by_name] : values) {
+    const MetricSink::Label label{"mirror", mirror};
+    for (const NamedCounter& counter : kCounters) {
+      const auto it = by_name.find(std::string(counter.name));
+      if (it == by_name.end()) continue;
+      sink->Add(counter.name, MetricSink::Kind::kCounter, counter.help, {&label, 1},
+                static_cast<double>(it->second));
+    }
+  }
+  const int64_t now = runtime_->MonotonicNow().count();
+  for (const auto& [mirror, fetchers] : live_) {
+    const MetricSink::Label label{"mirror", mirror};
+    sink->Add("kmirror_fetchers", MetricSink::Kind::kGauge, "Fetchers running", {&label, 1},
+              static_cast<double>(fetchers.size()));
+    if (const int64_t last = last_answer[mirror]; last > 0) {
+      sink->Add("kmirror_fetch_age_seconds", MetricSink::Kind::kGauge,
+                "Time since the last successful fetch of any fetcher", {&label, 1},
+                static_cast<double>(now - last) / 1e9);
+    }
+  }
+}
+
+}  // namespace kmirror::fetcher
