@@ -5,7 +5,7 @@
     generate.py {codec|json} OUTPUT_DIRECTORY writes them
 
 `codec` writes structs and their codec, for the library; `json` the text form that the golden tests
-compare. Files whose content would not change are left alone, so that nothing is compiled for nothing.
+compare. Files whose content would not change are left alone, so that nothing is built for nothing.
 """
 
 import pathlib
