@@ -148,7 +148,8 @@ std::optional<std::string> Process::WaitForLine(const std::string& pattern, Seco
       if (end == std::string::npos) break;
       std::string line = out_.substr(line_start_, end - line_start_);
       line_start_ = end + 1;
-      if (std::regex_search(line, expression)) return line;
+      // libstdc++ recurses once a character: a very long line would overflow the stack.
+      if (std::regex_search(line.substr(0, 4096), expression)) return line;
     }
     if (out_ended_ || deadline.Passed()) return std::nullopt;
     changed_.wait_for(lock, deadline.Left());
