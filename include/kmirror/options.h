@@ -9,6 +9,8 @@
 namespace kmirror {
 
 struct Options {
+  // This broker's id, as metadata will name it: part of the client id that the source sees (R7).
+  int32_t broker_id = -1;
   // `mirror.num.replica.fetchers`, >= 1: fetcher lanes a source broker and mirror.
   int32_t num_replica_fetchers = 1;
   // `mirror.metadata.refresh.interval.ms` (R15): how often source metadata is read again.

@@ -25,6 +25,7 @@ namespace kmirror::coordinator {
 
 // What does the I/O; tests put fakes here.
 struct Parts {
+  std::shared_ptr<const void> keep_alive;  // what the others use; goes last
   std::unique_ptr<fetcher::MirrorFetching> fetching;
   std::unique_ptr<fetcher::SourceClusterFactory> sources;
   std::function<void(MetricSink*)> collect;  // the fetchers' own metrics; any thread
