@@ -316,7 +316,10 @@ Status PartitionLog::Impl::ScanLocked(size_t index, const std::string& reason, b
     if (!status.ok()) return status;
     segment.DropIndexesFromMemory();
   }
-  producers_.set_map_end_offset(end);
+  // At the next segment's base, as a roll would have named it: there it is looked for, and survives
+  // the removal of what lies below.
+  const bool closed = index + 1 < segments_.size() && !*cut;
+  producers_.set_map_end_offset(closed ? segments_[index + 1]->base_offset() : end);
   // Without it (no space) the next start replays more.
   (void)snapshots_.Write(producers_);
   return Status::Ok();

@@ -17,9 +17,15 @@ Result<int64_t> PartitionLog::TruncateTo(int64_t offset, int32_t leader_epoch) {
     std::lock_guard lock(impl_->append_mutex_);
     Status usable = impl_->CheckUsableLocked(leader_epoch);
     if (!usable.ok()) return usable;
+    const int64_t end_before = impl_->log_end_;
     Status prepared = impl_->PrepareResetLocked(offset);
     if (!prepared.ok()) return prepared;
-    Status cut = impl_->TruncateLocked(offset);
+    // Where nothing is left that readers may see, nothing of what lies below is kept either.
+    const bool all = offset <= impl_->log_start_ && offset < end_before;
+    Status cut = all ? impl_->ResetLocked(std::max<int64_t>(offset, 0)) : impl_->TruncateLocked(offset);
+    if (cut.ok() && impl_->log_end_ == impl_->log_start_ && offset < end_before) {
+      cut = impl_->ResetLocked(impl_->log_start_);
+    }
     if (!cut.ok()) {
       Status offline = impl_->GoOfflineLocked(cut);
       impl_->PublishLocked();
@@ -66,10 +72,8 @@ Status PartitionLog::Impl::DropSegmentLocked() {
 
 Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
   if (offset >= log_end_) {
-    if (epochs_.TruncateFromEnd(log_end_)) epochs_dirty_ = true;
-    return Status::Ok();
+    return epochs_.TruncateFromEnd(log_end_) ? RewriteEpochsLocked() : Status::Ok();
   }
-  if (offset <= log_start_) return ResetLocked(std::max<int64_t>(offset, 0));
   ++truncations_;
   Status status = snapshots_.RemoveAbove(offset);
   if (!status.ok()) return status;
@@ -102,6 +106,7 @@ Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
     if (!found.ok()) return found.status();
     end = *found;
   }
+  if (end < 0) end = ActiveLocked().base_offset();
   if (end < log_start_) return ResetLocked(log_start_);
   status = ActiveLocked().Activate();
   if (status.ok()) status = ActiveLocked().Cut(position, end);
@@ -110,8 +115,8 @@ Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
   log_end_ = end;
   high_watermark_ = std::min(high_watermark_, end);
   leader_epoch_start_ = std::min(leader_epoch_start_, end);
-  if (epochs_.TruncateFromEnd(end)) epochs_dirty_ = true;
-  status = snapshots_.RemoveAbove(end);
+  status = epochs_.TruncateFromEnd(end) ? RewriteEpochsLocked() : Status::Ok();
+  if (status.ok()) status = snapshots_.RemoveAbove(end);
   if (status.ok()) status = LoadProducersLocked(end, NowMs());
   if (status.ok()) status = FindEndLocked();
   if (!status.ok()) return status;
@@ -162,11 +167,24 @@ Status PartitionLog::Impl::ResetLocked(int64_t offset) {
   leader_epoch_start_ = std::min(leader_epoch_start_, offset);
   last_batch_epoch_ = -1;
   ends_with_reset_ = false;
-  if (!epochs_.empty()) epochs_dirty_ = true;
   epochs_.Clear();
   producers_.Clear();
   producers_.OnLogStart(offset);
   producers_.set_map_end_offset(offset);
+  return RewriteEpochsLocked();
+}
+
+// Appends leave the file behind, and a scan catches up with them. Entries of batches that are gone are
+// another matter: after new appends a scan could not tell them from true ones. Without space for the
+// file it goes, and a start reads the epochs from all batches.
+Status PartitionLog::Impl::RewriteEpochsLocked() {
+  const std::string path = directory_ + "/leader-epoch-checkpoint";
+  epochs_dirty_ = true;
+  if (ReplaceFile(io_, path, epochs_.Encode()).ok()) {
+    epochs_dirty_ = false;
+    return Status::Ok();
+  }
+  if (io_->Remove(path) != 0 && errno != ENOENT) return ErrnoStatus("remove", path, errno);
   return Status::Ok();
 }
 

@@ -67,11 +67,13 @@ class PartitionLog::Impl {
   Status MaybeFlushMessages(bool due);
 
   // --- log_truncation.cc
+  // REQUIRES: offset >= log_start_.
   Status TruncateLocked(int64_t offset);
   Status ResetLocked(int64_t offset);
   Status DropSegmentLocked();   // the last one
   Status PrepareResetLocked(int64_t offset);  // to be called before ResetLocked, fails without effect
   void LowerRecoveryPointLocked(int64_t offset);
+  Status RewriteEpochsLocked();
 
   // --- log_retention.cc
   Status DropFirstSegmentsLocked(size_t count);

@@ -14,7 +14,11 @@ Status SnapshotFiles::Write(const log::ProducerState& state) {
   const int64_t offset = state.map_end_offset();
   if (offsets_.contains(offset)) return Status::Ok();
   Status written = WriteFile(io_, PathOf(offset), state.EncodeSnapshot());
-  if (written.ok()) offsets_.insert(offset);
+  if (written.ok()) {
+    offsets_.insert(offset);
+  } else {
+    io_->Remove(PathOf(offset));  // nobody would know of it, and its offset may come again
+  }
   return written;
 }
 
