@@ -1,7 +1,7 @@
 // What kmirrord is started with: a Kafka-style `.properties` file, with Kafka's own key names.
 //
 // Parsed once at start; values are plain and never change afterwards (what may change while the broker
-// runs lives in the controller's metadata, see BrokerDynamicConfigs in config_table.h).
+// runs lives in the controller's metadata, see MetadataImage::broker_configs).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ Result<Properties> ParseProperties(std::string_view text, std::string_view file)
 
 struct Listener {
   std::string name;               // "PLAINTEXT", "EXTERNAL", ...; upper case
-  std::string security_protocol;  // PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
+  std::string security_protocol;  // PLAINTEXT; Parse refuses what the server cannot serve yet
   HostPort bind;                  // host "" is every address; port 0 lets the system choose
   HostPort advertised;            // what Metadata answers; port 0: the bound one; never an empty host
 };
@@ -49,6 +49,8 @@ struct BrokerConfig {
   // --- network
   int32_t num_network_threads = 2;         // num.network.threads (Kafka: 3; ours are event loops)
   int32_t num_io_threads = 8;              // num.io.threads: threads that may block on the disk
+  int32_t socket_send_buffer_bytes = -1;   // socket.send.buffer.bytes; -1: the system's
+  int32_t socket_receive_buffer_bytes = -1;
   int32_t socket_request_max_bytes = 104857600;
   int32_t max_connections = 2147483647;
   int32_t max_connections_per_ip = 2147483647;
@@ -63,6 +65,8 @@ struct BrokerConfig {
   bool auto_create_topics_enable = true;
   bool delete_topic_enable = true;
   int16_t default_replication_factor = 1;
+  int32_t offsets_topic_num_partitions = 50;
+  int32_t transaction_state_log_num_partitions = 50;
 
   // --- logs; each is the default of the topic config it is a synonym of (config_table.h). Read them
   // through LogConfigFor, which applies topic overrides.
@@ -80,15 +84,14 @@ struct BrokerConfig {
   int16_t mirror_state_topic_replication_factor = 1;  // R36: min(3, brokers)
   int64_t mirror_replication_throttled_rate = INT64_MAX;
 
-  // Every key that was given, as text, known and validated. Also the way to keys without a field
-  // above (ssl.*, sasl.*, listener.name.*): use Get.
+  // Every key that was given, as text, known and validated. Get is the way to keys without a field.
   std::map<std::string, std::string> given;
 
   // The given value, else the default of the key's definition, else nullopt (no default).
   std::optional<std::string> Get(std::string_view key) const;
 
-  // kInvalidConfig: unknown key (unless it begins with "listener.name."), bad value, or a rule between
-  // keys (node.id and listeners and log.dirs are required). The text has `file:line: key: reason`.
+  // kInvalidConfig: unknown key, bad value, or a rule between keys (node.id, listeners and log.dirs are
+  // required). The text is `file:line: key: reason`, or `file: key: reason` for a missing key.
   static Result<BrokerConfig> Parse(std::string_view text, std::string_view file);
   static Result<BrokerConfig> Load(const std::string& path);
 };

@@ -121,20 +121,23 @@ class Controller {
 
   ImagePtr image() const;
   const BrokerConfig& config() const { return config_; }
-  // The advertised endpoints, once the server knows its ports. Not stored.
+  // The advertised endpoints, once the server knows its ports. Not stored, no delta: REQUIRES that it
+  // happens before MirrorHost::Start.
   void SetEndpoints(std::vector<BrokerImage::Endpoint> endpoints);
 
   // --- Topics ----------------------------------------------------------------------------------------
 
-  // Each topic is its own change; one that fails does not touch the others. Errors: kInvalidTopic,
-  // kTopicAlreadyExists (name, colliding name, or id), kInvalidPartitions,
-  // kInvalidReplicationFactor, kInvalidConfig (`mirror.name` unless kMirror), kKafkaStorageError.
+  // Each topic is its own change; one that fails does not touch the others. Errors: kInvalidTopic (the
+  // name, or one that differs in '.' and '_' alone is taken), kTopicAlreadyExists (name or id),
+  // kInvalidPartitions, kInvalidReplicationFactor, kInvalidConfig (`mirror.name` unless kMirror),
+  // kInvalidRequest (clients and __mirror_state), kKafkaStorageError.
   std::vector<CreatedTopic> CreateTopics(std::vector<NewTopic> topics, bool validate_only,
                                          Origin origin = Origin::kClient);
   CreatedTopic CreateTopic(NewTopic topic, Origin origin = Origin::kClient);
-  // For Metadata and FindCoordinator requests: the topic, created with the broker's defaults if need
-  // be. kUnknownTopicOrPartition when auto.create.topics.enable is false and it is no internal topic.
-  CreatedTopic EnsureTopic(const std::string& name, int32_t partitions = -1, ConfigMap configs = {});
+  // For Metadata and FindCoordinator requests: the topic, created if need be. Kafka's internal topics
+  // and __mirror_state get their own partition counts and configs, others the broker's defaults;
+  // kUnknownTopicOrPartition for those when auto.create.topics.enable is false.
+  CreatedTopic EnsureTopic(const std::string& name);
 
   // kUnknownTopicId; kMirrorTopicNotStopped when a mirror owns it and its stop is not wanted (the
   // server asks Mirror::CheckTopicChange first, which knows the partitions); kTopicDeletionDisabled.
@@ -155,7 +158,8 @@ class Controller {
   Status AlterMirrorConfigs(const std::string& mirror, std::span<const ConfigChange> changes,
                             bool validate_only);
 
-  // --- What the library asks (kmirror/host/controller.h has the contracts) ---------------------------
+  // --- What the library asks (kmirror/host/controller.h has the contracts). Whether a mirror exists, or
+  // its topics are stopped, is the library's to judge: it holds the states. ---------------------------
 
   Status SetMirrorNames(std::span<const MirrorNameSetting> changes, int64_t expected_version);
   Status SetMirrorConfigs(const std::string& mirror,
@@ -165,7 +169,8 @@ class Controller {
 
   // --- Producer ids (R9) -----------------------------------------------------------------------------
 
-  // `count` ids never given out before, also not before a crash. count in [1, 100000].
+  // `count` ids never given out before, also not before a crash. count in [1, 100000]. Cheap: ids are
+  // reserved on disk in blocks.
   Result<ProducerIdRange> AllocateProducerIds(int32_t count);
   // Ids given out from now on are above `max_seen`, if it lies in this cluster's range.
   Status RaiseProducerIdFloor(int64_t max_seen);
@@ -177,31 +182,42 @@ class Controller {
 
  private:
   explicit Controller(Options options);
-  struct Change;                                // next image, delta and store batch under construction
+  struct Change {                               // one under construction
+    std::shared_ptr<MetadataImage> next;
+    ImageDelta delta;
+    std::vector<StoreChange> batch;
+  };
   struct ProducerIds {
     int32_t generation = 0;                     // which range of the cluster's sequence of ranges
     int64_t next = 0;                           // first id never given out
+    int64_t reserved = 0;                       // exclusive: what the store says; a start goes on here
   };
 
   Status LoadAll();
   Status Format();
-  // Runs the whole protocol above; lock held.
+  // Runs the whole protocol above; lock held. A change without effect is OK and does nothing.
   Status Commit(Change change);
   Change Begin() const;
-  Result<TopicPtr> CheckNewTopic(const NewTopic& topic, const MetadataImage& image, Origin origin) const;
+  Result<TopicPtr> CheckNewTopic(const NewTopic& topic, Origin origin) const;
   CreatedTopic CreateLocked(const NewTopic& topic, bool validate_only, Origin origin);
-  Status CheckTopicChange(const TopicImage& topic, Origin origin, std::string_view what) const;
-  Status StoreTopicConfigs(const TopicPtr& topic, ConfigMap configs, bool validate_only);
+  // R34, as far as the metadata can tell; and __mirror_state is the library's.
+  static Status CheckTopicChange(const TopicImage& topic, Origin origin);
+  static void PutTopic(Change& change, const TopicPtr& before, TopicPtr after);
+  void Publish(ImagePtr image);
   std::string EncodeClusterRecord(int16_t feature, const ProducerIds& ids) const;
+  Status StoreProducerIds(const ProducerIds& ids);
+  Status StoreTopicConfigs(const TopicPtr& topic, ConfigMap configs, bool validate_only);
 
   const BrokerConfig config_;
   MetadataStore* const store_;
   const std::string cluster_id_;
 
-  std::mutex mutex_;                            // one change at a time; guards listeners_, ids_
+  std::mutex mutex_;                            // one change at a time; guards what follows
   std::vector<MetadataListener*> listeners_;
   bool started_ = false;
+  int64_t revision_ = 0;                        // of the store
   ProducerIds ids_;
+  std::map<std::string, std::string> collisions_;  // names with '.' as '_' -> name
 
   mutable std::mutex image_mutex_;              // only to copy or swap the pointer
   ImagePtr image_;

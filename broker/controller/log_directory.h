@@ -50,7 +50,7 @@ class Replica {
   friend class LogDirectory;
   // A metadata change itself: always wins.
   void ForceLocalWrites(LocalWrites mode, int64_t metadata_version);
-  void Lead(int32_t leader_epoch, bool enter_in_history);
+  Status Lead(int32_t leader_epoch, bool enter_in_history);
 
   const TopicIdPartition id_;
   const std::string topic_;
@@ -83,13 +83,23 @@ class LogDirectory final : public MetadataListener {
   void Published(const ImageDelta& delta, const ImagePtr& image) noexcept override;
 
  private:
-  Status OpenPartition(const TopicImage& topic, int32_t partition, int64_t version);
+  Status RemoveStrays(const MetadataImage& image);
+  Status Register(const TopicImage& topic, int32_t partition, std::shared_ptr<PartitionLog> log,
+                  int64_t version);
+  void ApplyChanged(const TopicImage& before, const TopicImage& after, int64_t version);
+  void Unregister(const TopicImage& topic);
+
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
 
   LogManager* const logs_;
   const BrokerConfig config_;
   mutable std::shared_mutex mutex_;             // guards the maps
   std::unordered_map<TopicIdPartition, std::shared_ptr<Replica>> by_id_;
-  std::unordered_map<std::string, std::vector<std::shared_ptr<Replica>>> by_name_;
+  // Entries may be null: offline.
+  std::unordered_map<std::string, std::vector<std::shared_ptr<Replica>>, NameHash, std::equal_to<>> by_name_;
   std::vector<std::pair<TopicIdPartition, Status>> offline_;
 };
 
