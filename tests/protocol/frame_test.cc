@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "messages/api_versions.h"
+#include "messages/create_cluster_mirror.h"
 #include "messages/fetch.h"
 #include "messages/list_cluster_mirrors.h"
 #include "src/protocol/body.h"
@@ -70,6 +71,18 @@ TEST(Frame, FetchedRecordsStayWhereTheyAreOnBothSides) {
   EXPECT_GE(view.data(), frame.data());
   EXPECT_LE(view.data() + view.size(), frame.data() + frame.size());
   EXPECT_EQ(response, again);
+}
+
+TEST(Frame, KafkasUnregisterControllerIsNotTakenForAMirror) {
+  // Kafka 4.4 has that request at the KIP's key 94 (R17). Its body: a controller id and no tags.
+  for (const int32_t controller_id : {0, 1, 3000, 0xffffff, 0x01000000, 0x01010000, -1}) {
+    Writer writer;
+    writer.PutInt32(controller_id);
+    writer.PutUnsignedVarint(0);
+    CreateClusterMirrorRequest request;
+    EXPECT_EQ(ErrorCode::kMalformed, DecodeBody(writer.Flatten(), 0, &request).code())
+        << controller_id;
+  }
 }
 
 TEST(Frame, BytesAfterTheMessageAreRefused) {
