@@ -60,7 +60,7 @@ PLANTED = {
         "src/fetcher/a.cc": "auto t = std::chrono::steady_clock::now();\n",
     },
     "environment-read": {"src/log/a.cc": 'auto* p = getenv("X");\n'},
-    "global-logger": {"broker/storage/a.cc": 'spdlog::info("x");\n'},
+    "global-logger": {"src/fetcher/a.cc": 'spdlog::info("x");\n'},
     "coroutine": {"src/net/a.cc": "co_await x;\n"},
     "skipped-test": {"tests/log/a_test.cc": "GTEST_SKIP();\n"},
     "rdkafka": {"broker/storage/a.cc": "rd_kafka_new(1);\n"},

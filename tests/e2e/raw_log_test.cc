@@ -1,16 +1,16 @@
 // The judges of mirrored data on a log that is right for certain: Kafka's own.
 #include <gtest/gtest.h>
 
+#include "tests/e2e/raw_log.h"
 #include "tests/support/assert_ok.h"
 #include "tests/support/dump_log.h"
 #include "tests/support/kafka_client.h"
 #include "tests/support/kafka_fixture.h"
-#include "tests/support/raw_fetch.h"
 
 namespace kmirror::test {
 namespace {
 
-TEST(FetchBatches, GivesTheBytesOfKafkasSegmentFilesForEveryCodecAndMarker) {
+TEST(RawLog, ReadsTheBytesOfKafkasSegmentFilesAsItsFetchAndItsToolDo) {
   const Result<SharedKafkaInfo> kafka = SharedKafka();
   ASSERT_OK(kafka.status());
   auto admin = AdminClient::Connect(kafka->bootstrap);
@@ -44,16 +44,14 @@ TEST(FetchBatches, GivesTheBytesOfKafkasSegmentFilesForEveryCodecAndMarker) {
   ASSERT_OK(producer->Commit());
 
   const std::filesystem::path folder = kafka->log_dir / (topic + "-0");
-  auto client = WireClient::Connect(kafka->bootstrap);
-  ASSERT_OK(client.status());
-  const auto fetched = FetchBatches(*client, topic, 0);
+  const auto fetched = FetchBatches(kafka->bootstrap, topic, 0);
   ASSERT_OK(fetched.status());
-  const auto stored = ReadLogFiles(folder);
+  const auto stored = ReadSegments(folder);
   ASSERT_OK(stored.status());
-  EXPECT_EQ(FirstDifference(*stored, *fetched), "");
+  EXPECT_EQ(Difference(*stored, *fetched), "");
   ASSERT_FALSE(fetched->empty());
   EXPECT_EQ(fetched->back().last_offset, 262);  // 250 + 1 + 5 + ABORT + 5 + COMMIT, from 0
-  EXPECT_EQ(fetched->back().control_type, 1);
+  EXPECT_EQ(fetched->back().ControlType(), 1);
 
   const auto dump = DumpPartition(folder);
   ASSERT_OK(dump.status());
