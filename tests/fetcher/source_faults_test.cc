@@ -1,0 +1,680 @@
+// What the source, the link and the local log may do to a mirror, and what must come of it.
+#include "messages/offset_for_leader_epoch.h"
+#include "src/protocol/body.h"
+#include "tests/fetcher/mirror_fixture.h"
+
+namespace kmirror::fetcher::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class FaultTest : public MirrorTest {
+ protected:
+  // A partition that has copied `records` records, one batch each.
+  TopicIdPartition Copied(int records, int32_t source_epoch = 0) {
+    const auto key = Topic("t");
+    source.At("t", 0).leader_epoch = source_epoch;
+    for (int i = 0; i < records; ++i) source.Append("t", 0);
+    Start();
+    Add(key, "t");
+    EXPECT_TRUE(CaughtUp(key, "t"));
+    EXPECT_TRUE(Until([&] { return !events.fetching.empty(); }));
+    return key;
+  }
+  // Puts a batch into our log, with its own epoch.
+  void Store(const TopicIdPartition& key, std::vector<uint8_t> batch) {
+    conformance::OwnedSet set({std::move(batch)}, LogOf(key).View().end, kLocalEpoch);
+    EXPECT_EQ(LogOf(key).AppendMirrored(set.get(), nullptr).code, host::AppendCode::kOk);
+  }
+  bool Stopped() {
+    return Until([&] { return !events.stopped.empty(); });
+  }
+};
+
+// S27.
+TEST_F(FaultTest, AnswersCutAtAnyByteLoseAndRepeatNothing) {
+  const auto key = Topic("t");
+  for (int i = 0; i < 30; ++i) source.Append("t", 0, 1 + i % 3, 100);
+  source.chunk_bytes = 37;
+  config.fetch_backoff_ms = 10;
+  config.fetch_response_max_bytes = config.fetch_max_bytes = 2000;
+  Start();
+  Add(key, "t");
+  int64_t end = 0;
+  for (size_t at = 0; at < 2000; at += 53) {
+    source.cut_next_fetch_after = at;
+    EXPECT_TRUE(Until([&] { return !source.cut_next_fetch_after.has_value(); }, 10min));
+    EXPECT_GE(LogOf(key).View().end, end);
+    end = LogOf(key).View().end;
+    if (LogOf(key).View().end == source.At("t", 0).end) source.Append("t", 0, 5, 300);
+  }
+  ASSERT_TRUE(CaughtUp(key, "t", 20min));
+  ExpectSameBytes(key, "t");
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
+// S29.
+TEST_F(FaultTest, ADamagedBatchDelaysItsPartitionAloneAndIsNeverStored) {
+  const auto bad = Topic("t", 0);
+  const auto good = Topic("t", 1);
+  for (int i = 0; i < 5; ++i) source.Append("t", 0, 1, 50);
+  int flips = 3;
+  source.edit_fetch = [&](protocol::FetchResponse* response) {
+    for (auto& topic : response->responses) {
+      for (auto& partition : topic.partitions) {
+        if (partition.partition_index != 0 || !partition.records || flips == 0 ||
+            partition.records->size() < 400) {
+          continue;
+        }
+        --flips;
+        auto copy = std::make_shared<std::vector<uint8_t>>(partition.records->bytes().begin(),
+                                                           partition.records->bytes().end());
+        (*copy)[300] ^= 0x10;
+        partition.records = protocol::RecordsView(ByteView(*copy), copy);
+      }
+    }
+  };
+  Start();
+  Add(bad, "t");
+  Add(good, "t");
+  ASSERT_TRUE(Until([&] { return events.fetching.size() == 1; }));
+  for (int i = 0; i < 4; ++i) {
+    source.Append("t", 1);
+    ASSERT_TRUE(CaughtUp(good, "t", 400ms)) << "partition 1 was delayed";
+    EXPECT_EQ(LogOf(bad).View().end, 0);
+  }
+  ASSERT_TRUE(CaughtUp(bad, "t"));
+  EXPECT_EQ(flips, 0);
+  ExpectSameBytes(bad, "t");
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
+TEST_F(FaultTest, ABatchThatStaysCorruptIsReportedInTheEnd) {
+  const auto key = Topic("t");
+  source.Append("t", 0, 1);
+  source.Append("t", 0, 1);
+  source.At("t", 0).batches[1].bytes.back() ^= 1;
+  config.fetch_max_bytes = 1;  // one batch an answer
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kCorrupt);
+  EXPECT_EQ(events.stopped[0].offset, 1);
+  EXPECT_EQ(LogOf(key).View().end, 1);
+}
+
+TEST_F(FaultTest, AnIncompleteLastBatchIsFetchedAgain) {
+  config.fetch_max_bytes = 300;  // not a multiple of a batch
+  const auto key = Copied(20);
+  ExpectSameBytes(key, "t");
+  struct Sink : MetricSink {
+    void Add(std::string_view name, Kind, std::string_view, std::span<const Label>,
+             double value) override {
+      if (name == "kmirror_fetch_partial_bytes_total") partial = value;
+    }
+    double partial = 0;
+  } sink;
+  manager->Collect(&sink);
+  EXPECT_GT(sink.partial, 0);
+}
+
+TEST_F(FaultTest, AnAnswerThatDoesNotDecodeClosesTheConnection) {
+  const auto key = Copied(3);
+  const size_t connects = source.connects;
+  int bad = 1;
+  source.edit_body = [&](std::vector<uint8_t>* body) {
+    if (bad-- > 0) (*body)[10] = 0xff, (*body)[11] = 0xff, (*body)[12] = 0xff;
+  };
+  source.Append("t", 0, 2);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  EXPECT_GT(source.connects, connects);
+  ExpectSameBytes(key, "t");
+}
+
+// ---- The link.
+
+TEST_F(FaultTest, AnUnreachableSourceIsRetriedLessAndLessOftenAndNeverAFailure) {
+  const auto key = Copied(3);
+  source.down.insert(1);
+  source.Cut();
+  runtime.Advance(1h);
+  EXPECT_THAT(events.stopped, IsEmpty());
+  // 1, 2, 4 ... 256 s, then every 5 minutes or so, with 20 % of jitter.
+  EXPECT_GE(source.connects, 15u);
+  EXPECT_LE(source.connects, 26u);
+  ASSERT_FALSE(events.trouble.empty());
+  EXPECT_LE(events.trouble.size(), source.connects);
+  const auto position = manager->Position(key);
+  ASSERT_TRUE(position.has_value());
+  EXPECT_NE(position->unreachable_since_ns, 0);
+  EXPECT_THAT(position->trouble, HasSubstr("refused"));
+  source.down.clear();
+  source.Append("t", 0, 2);
+  ASSERT_TRUE(CaughtUp(key, "t", 7min));
+  runtime.RunUntilIdle();
+  EXPECT_EQ(manager->Position(key)->unreachable_since_ns, 0);
+  EXPECT_EQ(manager->Position(key)->trouble, "");
+}
+
+TEST_F(FaultTest, ThrottleIsADelayOfTheConnectionAndNotAnError) {
+  const auto key = Copied(3);
+  runtime.Advance(1s);
+  source.throttle_ms = 45000;  // longer than the socket timeout (7.2)
+  source.Append("t", 0, 2);
+  runtime.RunUntilIdle();
+  const size_t fetches = source.Count(1);
+  runtime.Advance(44s);
+  EXPECT_EQ(source.Count(1), fetches);
+  EXPECT_EQ(LogOf(key).View().end, 3);
+  EXPECT_THAT(events.trouble, IsEmpty());
+  // Partitions can still be removed meanwhile.
+  const auto other = Topic("u", 0, 2);
+  Add(other, "u");
+  EXPECT_TRUE(Remove(other));
+  ASSERT_TRUE(CaughtUp(key, "t", 2s));
+}
+
+TEST_F(FaultTest, AThrottledFullFetchOpensNoSession) {
+  const auto key = Topic("t");
+  source.Append("t", 0, 2);
+  source.throttle_ms = 3000;
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  const auto fetches = source.Fetches();
+  ASSERT_GE(fetches.size(), 2u);
+  EXPECT_EQ(fetches[1].session_id, 0);
+  EXPECT_EQ(fetches[1].session_epoch, 0);
+}
+
+TEST_F(FaultTest, ARefusedSessionIsNotHammered) {
+  const auto key = Copied(1);
+  (void)key;
+  runtime.Advance(1s);
+  const size_t before = source.Count(1);
+  source.answer = [&](const ScriptedSource::Asked& asked) -> std::optional<std::vector<uint8_t>> {
+    if (asked.api_key != 1) return std::nullopt;
+    protocol::FetchResponse response;
+    response.error_code = static_cast<int16_t>(ErrorCode::kFetchSessionTopicIdError);
+    protocol::Writer out;
+    (void)protocol::Encode(response, asked.version, out);
+    return out.Flatten();
+  };
+  runtime.Advance(1min);
+  EXPECT_GE(source.Count(1), before + 4);
+  EXPECT_LE(source.Count(1), before + 10);
+}
+
+// ---- Partition errors.
+
+TEST_F(FaultTest, AnErrorDelaysOnePartitionByTheBackoff) {
+  const auto key = Topic("t", 0);
+  const auto other = Topic("t", 1);
+  source.At("t", 0).error = ErrorCode::kUnknownLeaderEpoch;
+  source.Append("t", 0);
+  Start();
+  Add(key, "t");
+  Add(other, "t");
+  ASSERT_TRUE(Until([&] { return events.fetching.size() == 1; }));
+  runtime.Advance(10s);
+  size_t asked = 0;
+  for (const auto& fetch : source.Fetches()) {
+    for (const auto& topic : fetch.topics) {
+      for (const auto& partition : topic.partitions) asked += partition.partition == 0;
+    }
+  }
+  EXPECT_GE(asked, 6u);
+  EXPECT_LE(asked, 12u);
+  EXPECT_THAT(manager->Position(key)->trouble, HasSubstr("UNKNOWN_LEADER_EPOCH"));
+  source.At("t", 0).error = ErrorCode::kNone;
+  EXPECT_TRUE(CaughtUp(key, "t"));
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
+TEST_F(FaultTest, MissingRightsAreAskedForLessAndLessOften) {
+  const auto key = Topic("t");
+  source.At("t", 0).error = ErrorCode::kTopicAuthorizationFailed;
+  source.Append("t", 0);
+  Start();
+  Add(key, "t");
+  runtime.Advance(10min);
+  EXPECT_LE(source.Count(1), 40u);  // with the fetches that forget it
+  EXPECT_GE(source.Count(1), 8u);
+  EXPECT_THAT(events.stopped, IsEmpty());
+  source.At("t", 0).error = ErrorCode::kNone;
+  EXPECT_TRUE(CaughtUp(key, "t", 2min));
+}
+
+TEST_F(FaultTest, ATopicThatStaysUnknownIsLookedUpAgain) {
+  const auto key = Topic("t");
+  source.At("t", 0).error = ErrorCode::kUnknownTopicId;
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kLeaderUnknown);
+  EXPECT_THAT(events.trouble, SizeIs(::testing::Ge(1)));
+}
+
+TEST_F(FaultTest, FollowsTheLeaderThatAnAnswerNamesAtOnce) {
+  source.brokers = {1, 2};
+  const auto key = Copied(3);
+  auto& partition = source.At("t", 0);
+  partition.leader = 2;
+  partition.leader_epoch = 1;
+  partition.hint_leader = true;
+  source.Append("t", 0, 4);
+  ASSERT_TRUE(CaughtUp(key, "t", 1s)) << "waited for a refresh";
+  ExpectSameBytes(key, "t");
+  EXPECT_THAT(events.stopped, IsEmpty());
+  EXPECT_EQ(source.Fetches().back().topics.size(), 1u);
+  EXPECT_EQ(source.asked.back().broker, 2);
+  ASSERT_TRUE(Until([&] { return manager->fetcher_count() == 1; }));
+}
+
+TEST_F(FaultTest, ANewEpochOfTheSameLeaderIsTakenOverInPlace) {
+  const auto key = Copied(3);
+  auto& partition = source.At("t", 0);
+  partition.leader_epoch = 5;
+  partition.hint_leader = true;
+  source.Append("t", 0, 4);
+  ASSERT_TRUE(CaughtUp(key, "t", 1s));
+  EXPECT_EQ(source.connects, 1u);
+  EXPECT_EQ(events.fetching.size(), 1u);
+}
+
+TEST_F(FaultTest, ALeaderChangeWithoutAddressesIsLeftToTheCoordinator) {
+  source.brokers = {1, 2};
+  const auto key = Copied(3);
+  (void)key;
+  source.At("t", 0).leader = 2;
+  source.Append("t", 0);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kLeaderUnknown);
+  EXPECT_FALSE(manager->Position(key).has_value());
+}
+
+TEST_F(FaultTest, BrokersThatNameEachOtherAreNotFollowedForever) {
+  source.brokers = {1, 2};
+  const auto key = Copied(1);
+  (void)key;
+  runtime.Advance(1s);
+  auto& partition = source.At("t", 0);
+  partition.error = ErrorCode::kNotLeaderOrFollower;
+  partition.hint_leader = true;
+  partition.leader = 2;
+  source.edit_fetch = [&](protocol::FetchResponse* response) {
+    // Each broker names the other one.
+    const int32_t other = source.asked.back().broker == 1 ? 2 : 1;
+    for (auto& node : response->node_endpoints) {
+      node.node_id = other;
+      node.host = ScriptedSource::Address(other).host;
+    }
+    for (auto& topic : response->responses) {
+      for (auto& p : topic.partitions) p.current_leader.leader_id = other;
+    }
+  };
+  source.Wake();
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kLeaderUnknown);
+}
+
+TEST_F(FaultTest, APreferredReplicaIsNotFollowed) {
+  const auto key = Copied(1);
+  source.At("t", 0).preferred_replica = 5;
+  source.Append("t", 0);
+  runtime.Advance(10s);
+  EXPECT_EQ(LogOf(key).View().end, 1);
+  EXPECT_LE(source.Count(1), 30u);
+  source.At("t", 0).preferred_replica = -1;
+  EXPECT_TRUE(CaughtUp(key, "t"));
+}
+
+// ---- Epochs.
+
+TEST_F(FaultTest, ABatchEpochAboveTheLocalOneStopsBeforeAnyAppend) {
+  const auto key = Copied(1);
+  auto& partition = source.At("t", 0);
+  partition.leader_epoch = kLocalEpoch + 1;
+  partition.hint_leader = true;
+  source.Append("t", 0);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kEpochAhead);
+  EXPECT_EQ(events.stopped[0].epoch, kLocalEpoch + 1);
+  EXPECT_EQ(LogOf(key).View().end, 1);
+}
+
+TEST_F(FaultTest, AnEpochNearTheLocalOneIsToldOnceAndFetchingGoesOn) {
+  const auto key = Copied(1);
+  auto& partition = source.At("t", 0);
+  partition.leader_epoch = kLocalEpoch - 2;
+  partition.hint_leader = true;
+  source.Append("t", 0);
+  source.Append("t", 0);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  source.Append("t", 0);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  runtime.RunUntilIdle();
+  EXPECT_THAT(events.near, ElementsAre(kLocalEpoch - 2));
+  // After the bump it may come near again.
+  LogOf(key).Elect(kLocalEpoch + 10, true);
+  manager->UpdateLocalEpoch(key, kLocalEpoch + 10);
+  partition.leader_epoch = kLocalEpoch + 8;
+  source.Append("t", 0);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  runtime.RunUntilIdle();
+  EXPECT_THAT(events.near, ElementsAre(kLocalEpoch - 2, kLocalEpoch + 8));
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
+TEST_F(FaultTest, AnAppendThatIsFencedWaitsForTheNewLocalEpoch) {
+  const auto key = Copied(1);
+  LogOf(key).Elect(kLocalEpoch + 10, true);
+  source.Append("t", 0);
+  runtime.Advance(5s);
+  EXPECT_EQ(LogOf(key).View().end, 1);
+  EXPECT_THAT(events.stopped, IsEmpty());
+  manager->UpdateLocalEpoch(key, kLocalEpoch + 10);
+  EXPECT_TRUE(CaughtUp(key, "t"));
+}
+
+// S71.
+TEST_F(FaultTest, ASourceThatNamesAnEpochOlderThanItsBatchesIsRefreshedAndThenBelieved) {
+  const auto key = Topic("t");
+  source.At("t", 0).leader_epoch = 5;
+  source.Append("t", 0, 3);
+  source.At("t", 0).leader_epoch = 4;
+  int refreshes = 0;
+  events.on_stopped = [&](const FetchStopped& stopped) {
+    ASSERT_EQ(stopped.why, FetchStop::kLeaderUnknown);
+    ++refreshes;
+    Add(key, "t");  // the source's metadata still says 4
+  };
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ExpectSameBytes(key, "t");
+  EXPECT_EQ(refreshes, 1);
+  size_t at_zero = 0;
+  for (const auto& fetch : source.Fetches()) {
+    for (const auto& topic : fetch.topics) at_zero += topic.partitions.at(0).fetch_offset == 0;
+  }
+  EXPECT_LE(at_zero, 5u);
+}
+
+TEST_F(FaultTest, TheEpochExchangeComesBeforeTheFirstFetchOfALogWithData) {
+  const auto key = Copied(3);
+  EXPECT_EQ(source.Count(23), 0u) << "an empty log has no epoch to ask about";
+  EXPECT_TRUE(Remove(key));
+  source.asked.clear();
+  source.Append("t", 0);
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ASSERT_FALSE(source.asked.empty());
+  EXPECT_EQ(source.asked[0].api_key, 23);
+  protocol::OffsetForLeaderEpochRequest request;
+  ASSERT_TRUE(protocol::DecodeBody(source.asked[0].body, source.asked[0].version, &request).ok());
+  EXPECT_EQ(request.replica_id, -2);
+}
+
+// S74: the source lost offsets and the mirror may not cut.
+TEST_F(FaultTest, DivergenceIsReportedBeforeAnythingIsCut) {
+  for (const int16_t version : {int16_t{17}, int16_t{11}}) {
+    SCOPED_TRACE(version);
+    events = {};
+    source.max_fetch_version = version;
+    const auto key = Topic("t" + std::to_string(version), 0, static_cast<uint8_t>(version));
+    const std::string topic = "t" + std::to_string(version);
+    for (int i = 0; i < 30; ++i) source.Append(topic, 0);
+    if (manager == nullptr) Start();
+    Add(key, topic);
+    ASSERT_TRUE(CaughtUp(key, topic));
+    runtime.Advance(1s);
+    source.LoseTail(topic, 0, 20, 1);
+    for (int i = 0; i < 5; ++i) source.Append(topic, 0);
+    // An old source fences first, and the coordinator adds again with the new epoch.
+    ASSERT_TRUE(Stopped());
+    if (events.stopped[0].why == FetchStop::kLeaderUnknown) {
+      events.stopped.clear();
+      Add(key, topic);
+      ASSERT_TRUE(Stopped());
+    }
+    EXPECT_EQ(events.stopped[0].why, FetchStop::kDiverged);
+    EXPECT_EQ(events.stopped[0].offset, 20);
+    EXPECT_EQ(LogOf(key).View().end, 30);
+  }
+}
+
+// S73: and when it may.
+TEST_F(FaultTest, DivergenceIsCutWhereTheSourcesBegin) {
+  const auto key = Topic("t");
+  for (int i = 0; i < 30; ++i) source.Append("t", 0);
+  Start();
+  auto assignment = Assignment(key, "t");
+  assignment.may_truncate = true;
+  manager->Add("m", assignment);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  source.At("t", 0).hint_leader = true;
+  source.LoseTail("t", 0, 20, 1);
+  for (int i = 0; i < 5; ++i) source.Append("t", 0);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kTruncated);
+  EXPECT_EQ(events.stopped[0].offset, 20);
+  EXPECT_EQ(LogOf(key).View().end, 20);
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ExpectSameBytes(key, "t");
+}
+
+TEST_F(FaultTest, NoCommonEpochIsReportedAndNothingIsCut) {
+  const auto key = Topic("t");
+  conformance::BatchSpec spec;
+  spec.leader_epoch = 3;
+  Store(key, conformance::DataBatch(spec, 4));
+  source.At("t", 0).leader_epoch = 1;
+  source.Append("t", 0, 2);
+  Start();
+  auto assignment = Assignment(key, "t");
+  assignment.may_truncate = true;
+  manager->Add("m", assignment);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kNoCommonEpoch);
+  EXPECT_EQ(LogOf(key).View().end, 4);
+}
+
+TEST_F(FaultTest, AnOlderEpochOfOursIsAskedWhenTheSourceDoesNotKnowTheNewest) {
+  const auto key = Topic("t");
+  source.At("t", 0).leader_epoch = 1;
+  source.Append("t", 0, 4);
+  Store(key, source.At("t", 0).batches[0].bytes);
+  conformance::BatchSpec spec;
+  spec.base_offset = 4;
+  spec.leader_epoch = 9;  // ours alone
+  Store(key, conformance::DataBatch(spec, 2));
+  source.Append("t", 0, 3);
+  Start();
+  auto assignment = Assignment(key, "t");
+  assignment.may_truncate = true;
+  manager->Add("m", assignment);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kTruncated);
+  EXPECT_EQ(LogOf(key).View().end, 4);
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ExpectSameBytes(key, "t");
+}
+
+// ---- Range.
+
+TEST_F(FaultTest, ASourceThatDoesNotBeginAtZeroIsNoGap) {
+  const auto key = Topic("t");
+  for (int i = 0; i < 30; ++i) source.Append("t", 0);
+  source.DeleteRecords("t", 0, 10);
+  config.gap_fails = true;
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  EXPECT_EQ(LogOf(key).View().log_start, 10);
+  EXPECT_THAT(events.gaps, IsEmpty());
+  EXPECT_THAT(events.stopped, IsEmpty());
+  ExpectSameBytes(key, "t");
+}
+
+// S33.
+TEST_F(FaultTest, RetentionThatOvertookTheMirrorIsReportedOnce) {
+  const auto key = Copied(100);
+  EXPECT_TRUE(Remove(key));
+  for (int i = 0; i < 400; ++i) source.Append("t", 0);
+  source.DeleteRecords("t", 0, 300);
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  runtime.Advance(10s);
+  EXPECT_THAT(events.gaps, ElementsAre(std::pair<int64_t, int64_t>(100, 300)));
+  EXPECT_EQ(LogOf(key).View().log_start, 300);
+  ExpectSameBytes(key, "t");
+}
+
+TEST_F(FaultTest, AGapIsRefusedWhenTheMirrorSaysSo) {
+  config.gap_fails = true;
+  const auto key = Copied(100);
+  EXPECT_TRUE(Remove(key));
+  for (int i = 0; i < 400; ++i) source.Append("t", 0);
+  source.DeleteRecords("t", 0, 300);
+  Add(key, "t");
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kGapRefused);
+  EXPECT_EQ(events.stopped[0].offset, 300);
+  EXPECT_EQ(LogOf(key).View().end, 100);
+}
+
+TEST_F(FaultTest, OutOfRangeThatIsNoneIsNotAskedWithoutDelay) {
+  const auto key = Topic("t");
+  source.Append("t", 0);
+  source.At("t", 0).error = ErrorCode::kOffsetOutOfRange;
+  Start();
+  Add(key, "t");
+  runtime.Advance(10s);
+  EXPECT_LE(source.Count(1), 15u);
+  EXPECT_THAT(events.stopped, IsEmpty());
+  source.At("t", 0).error = ErrorCode::kNone;
+  EXPECT_TRUE(CaughtUp(key, "t"));
+}
+
+// ---- Log start.
+
+// S31.
+TEST_F(FaultTest, TrimsOfAnIdleSourceAreFollowed) {
+  const auto key = Copied(2500);
+  for (const int64_t start : {1200, 1500, 2500}) {
+    source.DeleteRecords("t", 0, start);
+    EXPECT_TRUE(Until([&] { return LogOf(key).View().log_start == start; }, 5s));
+  }
+  source.Append("t", 0);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  EXPECT_EQ(LogOf(key).View().end, 2501);
+}
+
+// S32 (a).
+TEST_F(FaultTest, ATrimWhileTheDataIsMissingEndsExactlyThere) {
+  config.fetch_max_bytes = config.fetch_response_max_bytes = 5000;
+  const auto key = Topic("t");
+  for (int i = 0; i < 300; ++i) source.Append("t", 0);
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(Until([&] { return LogOf(key).View().end >= 50; }));
+  source.DeleteRecords("t", 0, 100);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  EXPECT_TRUE(Until([&] { return LogOf(key).View().log_start == 100; }, 5s));
+  ExpectSameBytes(key, "t");
+}
+
+// S32 (b).
+TEST_F(FaultTest, ATrimAfterALeaderMoveOfOursIsFollowed) {
+  const auto key = Copied(338);
+  EXPECT_TRUE(Remove(key));
+  source.DeleteRecords("t", 0, 100);
+  Add(key, "t");
+  EXPECT_TRUE(Until([&] { return LogOf(key).View().log_start == 100; }, 5s));
+  EXPECT_EQ(LogOf(key).View().end, 338);
+  ExpectSameBytes(key, "t");
+}
+
+TEST_F(FaultTest, ALogStartAboveTheHighWatermarkIsRaisedWhenFollowersCatchUp) {
+  const auto key = Topic("t");
+  LogOf(key).SetFollowers({{.in_sync = true, .automatic = false}});
+  for (int i = 0; i < 10; ++i) source.Append("t", 0);
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  source.DeleteRecords("t", 0, 6);
+  runtime.Advance(2s);
+  EXPECT_EQ(LogOf(key).View().log_start, 0);
+  LogOf(key).SetFollowerEnd(0, 4);
+  EXPECT_TRUE(Until([&] { return LogOf(key).View().log_start == 4; }, 2s));
+  // The source says nothing new; it is our own doing.
+  LogOf(key).SetFollowerEnd(0, 10);
+  EXPECT_TRUE(Until([&] { return LogOf(key).View().log_start == 6; }, 2s));
+}
+
+// ---- The local log.
+
+// S79.
+TEST_F(FaultTest, AFullDiskStopsOnePartitionAndNothingIsSkipped) {
+  const auto key = Topic("t", 0);
+  const auto other = Topic("t", 1);
+  Start();
+  Add(key, "t");
+  Add(other, "t");
+  ASSERT_TRUE(Until([&] { return events.fetching.size() == 2; }));
+  LogOf(key).FailNextAppend(host::AppendCode::kNoSpace);
+  source.Append("t", 0, 3);
+  source.Append("t", 1, 3);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kLocalError);
+  EXPECT_EQ(events.stopped[0].partition, key);
+  ASSERT_TRUE(CaughtUp(other, "t"));
+  EXPECT_EQ(LogOf(key).View().end, 0);
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ExpectSameBytes(key, "t");
+}
+
+TEST_F(FaultTest, AWriteThatFailsLateTakesThePositionBack) {
+  const auto key = Copied(2);
+  LogOf(key).HoldAppends(true);
+  source.Append("t", 0, 3);
+  ASSERT_TRUE(Until([&] { return LogOf(key).append_pending(); }));
+  runtime.RunUntilIdle();
+  // The next fetch has left with the position after the write.
+  EXPECT_EQ(source.Fetches().back().topics.at(0).partitions.at(0).fetch_offset, 5);
+  source.Append("t", 0, 2);
+  runtime.RunUntilIdle();
+  LogOf(key).HoldAppends(false);
+  LogOf(key).CompleteAppend(host::AppendCode::kNotEnd);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ExpectSameBytes(key, "t");
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
+TEST_F(FaultTest, ALogThatMovesUnderTheFetcherIsFetchedFromItsEnd) {
+  const auto key = Copied(5);
+  LogOf(key).LoseTail(3);
+  source.Append("t", 0, 1);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ExpectSameBytes(key, "t");
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
+TEST_F(FaultTest, ARefusedAppendIsALocalError) {
+  const auto key = Copied(1);
+  (void)key;
+  LogOf(key).FailNextAppend(host::AppendCode::kRefused);
+  source.Append("t", 0);
+  ASSERT_TRUE(Stopped());
+  EXPECT_EQ(events.stopped[0].why, FetchStop::kLocalError);
+}
+
+}  // namespace
+}  // namespace kmirror::fetcher::testing
