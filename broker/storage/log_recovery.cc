@@ -122,7 +122,7 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
     }
     if (reason.empty()) continue;
     bool cut = false;
-    status = ScanLocked(i, reason, &cut);
+    status = ScanLocked(i, clean, reason, &cut);
     if (!status.ok()) return status;
     if (!cut) continue;
     while (segments_.size() > i + 1) {  // nothing after a hole can be trusted to belong there
@@ -256,7 +256,8 @@ Status PartitionLog::Impl::FinishSwapsLocked(const std::vector<std::string>& nam
   return Status::Ok();
 }
 
-Status PartitionLog::Impl::ScanLocked(size_t index, const std::string& reason, bool* cut) {
+Status PartitionLog::Impl::ScanLocked(size_t index, bool clean, const std::string& reason,
+                                      bool* cut) {
   LoadReport& report = owner_->report_;
   Segment& segment = *segments_[index];
   if (report.reason.empty()) report.reason = reason;
@@ -265,11 +266,13 @@ Status PartitionLog::Impl::ScanLocked(size_t index, const std::string& reason, b
   if (status.ok()) status = LoadProducersLocked(segment.base_offset(), NowMs());
   if (status.ok()) status = segment.StartScan();
   if (!status.ok()) return status;
-  // Epochs found by the scan go beyond those in the file, which is read here and not later.
+  // The file may lack the epochs of what a scan finds, or hold those of batches that were lost. When all
+  // that follows is scanned too, the batches alone tell; otherwise the file was closed in order.
   if (epochs_.empty()) {
     status = LoadEpochsLocked();
     if (!status.ok()) return status;
   }
+  if (!clean && epochs_.TruncateFromEnd(segment.base_offset())) epochs_dirty_ = true;
   const int64_t size = segment.size();
   Result<BatchScanner> scanner = segment.ScannerAt(0, size, BatchScanner::Mode::kContents);
   if (!scanner.ok()) return scanner.status();
@@ -287,11 +290,7 @@ Status PartitionLog::Impl::ScanLocked(size_t index, const std::string& reason, b
       aborted.push_back({completed->producer_id, completed->first_offset, completed->marker_offset,
                          completed->last_stable_offset});
     }
-    const auto latest = epochs_.Latest();
-    if (batch.leader_epoch >= 0 && (!latest || batch.leader_epoch > latest->epoch) &&
-        epochs_.Assign(batch.leader_epoch, batch.base_offset)) {
-      epochs_dirty_ = true;
-    }
+    if (!clean && epochs_.Assign(batch.leader_epoch, batch.base_offset)) epochs_dirty_ = true;
     segment.Index(batch, scanner->batch_position(), config_.index_interval_bytes);
     valid = scanner->position();
     end = batch.last_offset + 1;

@@ -45,7 +45,7 @@ class PartitionLog::Impl {
   Status LoadTopicIdLocked();
   Status LoadEpochsLocked();
   // Scans segments_[index]; *cut: it ended with something that was cut off.
-  Status ScanLocked(size_t index, const std::string& reason, bool* cut);
+  Status ScanLocked(size_t index, bool clean, const std::string& reason, bool* cut);
   // log_end_, last_batch_epoch_ and ends_with_reset_ from the last batches on disk.
   Status FindEndLocked();
 
