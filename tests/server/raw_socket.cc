@@ -1,0 +1,89 @@
+#include "tests/server/raw_socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+namespace kmirror::test {
+
+RawSocket::RawSocket(const HostPort& address, int receive_buffer) {
+  fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (receive_buffer > 0) {
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+  }
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(address.port));
+  ::inet_pton(AF_INET, address.host.c_str(), &to.sin_addr);
+  if (::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
+    std::perror(("connect " + address.ToString()).c_str());
+    std::abort();
+  }
+  const int on = 1;
+  ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+RawSocket::~RawSocket() { ::close(fd_); }
+
+bool RawSocket::Send(const std::vector<uint8_t>& bytes) {
+  size_t at = 0;
+  while (at < bytes.size()) {
+    const ssize_t sent = ::send(fd_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    at += static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool RawSocket::SendSize(int32_t size) {
+  std::vector<uint8_t> prefix;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    prefix.push_back(static_cast<uint8_t>(static_cast<uint32_t>(size) >> shift));
+  }
+  return Send(prefix);
+}
+
+bool RawSocket::SendFrame(const std::string& body) {
+  return SendSize(static_cast<int32_t>(body.size())) && Send({body.begin(), body.end()});
+}
+
+std::vector<uint8_t> RawSocket::Receive(size_t size, Seconds patience) {
+  const Deadline deadline(patience);
+  std::vector<uint8_t> bytes(size);
+  size_t at = 0;
+  while (at < size) {
+    pollfd wait{fd_, POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(deadline.Left().count())) <= 0) break;
+    const ssize_t got = ::recv(fd_, bytes.data() + at, size - at, 0);
+    if (got <= 0) break;
+    at += static_cast<size_t>(got);
+  }
+  bytes.resize(at);
+  return bytes;
+}
+
+std::string RawSocket::ReceiveFrame(Seconds patience) {
+  const std::vector<uint8_t> prefix = Receive(4, patience);
+  if (prefix.size() < 4) return "";
+  uint32_t size = 0;
+  for (const uint8_t byte : prefix) size = size << 8 | byte;
+  const std::vector<uint8_t> body = Receive(size, patience);
+  return {body.begin(), body.end()};
+}
+
+bool RawSocket::ClosedByPeer(Seconds patience) {
+  pollfd wait{fd_, POLLIN, 0};
+  const Deadline deadline(patience);
+  if (::poll(&wait, 1, static_cast<int>(deadline.Left().count())) <= 0) return false;
+  char byte = 0;
+  return ::recv(fd_, &byte, 1, 0) <= 0;
+}
+
+}  // namespace kmirror::test
