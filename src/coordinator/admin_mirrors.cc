@@ -90,12 +90,11 @@ void ServeCreate(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
   // the mirror is not made (S10).
   auto config = sync::ParseMirrorConfig(request.mirror_name, configs);
   if (!config.ok()) return Fail<CreateClusterMirrorResponse>(respond, config.status());
-  std::shared_ptr<fetcher::SourceCluster> source =
+  fetcher::SourceCluster* source =
       mirror.OpenSource(std::make_shared<const fetcher::MirrorSourceConfig>(*config));
   source->DescribeTopics({}, [&mirror, source, name = request.mirror_name, configs,
                               respond](Result<fetcher::SourceMetadata> answer) mutable {
-    // The client must not be destroyed from within its own answer.
-    mirror.lane()->Post([source] { source->Close(); });
+    mirror.CloseSource(source);
     if (!answer.ok()) {
       return Fail<CreateClusterMirrorResponse>(
           respond, {ErrorCode::kInvalidRequest,

@@ -250,10 +250,10 @@ void StartTopic(MirrorImpl& mirror, StartPlan& plan,
     plan.changes.push_back(
         {topic->info.id, statemachine::FormatMirrorName(plan.mirror, DesiredState::kMirroring)});
     plan.changed.push_back(place);
-    if (plan.discard_local) mirror.AllowDiscard(topic->info.id);
+    mirror.AllowDiscard(topic->info.id, plan.discard_local);
   }
   for (PartitionDriver* driver : recover) {
-    driver->AllowDiscard();
+    driver->AllowDiscard(true);
     driver->Recover();
   }
   plan.results.topics.emplace_back(name, std::move(status));
@@ -290,8 +290,21 @@ void ExecuteStart(MirrorImpl& mirror, std::shared_ptr<StartPlan> plan) {
     mirror.host().controller->CreateTopic(std::move(topic), settle({place}));
   }
   if (!plan->changes.empty()) {
-    mirror.host().controller->SetMirrorNames(std::move(plan->changes), mirror.metadata().version(),
-                                             settle(plan->changed));
+    std::vector<Uuid> topics;
+    for (const host::MirrorNameChange& change : plan->changes) topics.push_back(change.topic_id);
+    auto settled = settle(plan->changed);
+    mirror.host().controller->SetMirrorNames(
+        std::move(plan->changes), mirror.metadata().version(),
+        [&mirror, lane = mirror.lane(), topics = std::move(topics),
+         settled = std::move(settled)](Status status) {
+          lane->Post([&mirror, topics, failed = !status.ok()] {
+            // A permission does not outlive the start it was given for.
+            for (const Uuid& id : topics) {
+              if (failed) mirror.AllowDiscard(id, false);
+            }
+          });
+          settled(std::move(status));
+        });
   }
   FinishStart(*plan);
 }
@@ -355,6 +368,10 @@ void ServeStart(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Resp
       for (auto& topic : answer->topics) plan->source_topics[topic.name] = std::move(topic);
     } else {
       plan->source_status = answer.status();
+    }
+    if (mirror.down()) {
+      return Fail<StartMirrorTopicsResponse>(
+          plan->respond, {ErrorCode::kCoordinatorNotAvailable, "the broker is shutting down"});
     }
     // The mirror may have gone while the source was asked.
     if (mirror.metadata().Mirror(plan->mirror) == nullptr) {

@@ -38,6 +38,7 @@ MirrorImpl::MirrorImpl(const host::Host& host, const Options& options, const Mak
         for (auto& [partition, driver] : drivers_) {
           if (driver->key().Shard(count) == shard) driver->OnStateReadable();
         }
+        SweepStates();
       });
   context_.host = host_;
   context_.lane = lane_.get();
@@ -49,7 +50,10 @@ MirrorImpl::MirrorImpl(const host::Host& host, const Options& options, const Mak
   context_.changed = [this](const PartitionDriver& driver) { Publish(driver); };
 }
 
-MirrorImpl::~MirrorImpl() { *alive_ = false; }
+MirrorImpl::~MirrorImpl() {
+  *alive_ = false;
+  CloseSources();
+}
 
 void MirrorImpl::OnLane(std::function<void()> task) {
   lane_->Post([this, alive = alive_, task = std::move(task)] {
@@ -60,6 +64,7 @@ void MirrorImpl::OnLane(std::function<void()> task) {
 void MirrorImpl::OnSnapshot(host::MetadataSnapshot snapshot) {
   OnLane([this, snapshot = std::move(snapshot)]() mutable {
     ApplyChanges(metadata_.Reset(std::move(snapshot)));
+    SweepStates();
   });
 }
 
@@ -164,9 +169,48 @@ void MirrorImpl::UpdateDrivers(const Uuid& topic_id) {
           &context_, StateKey{topic->desired.mirror, partition}, topic->info.name);
       Publish(*driver);
     }
-    if (discard) driver->AllowDiscard();
+    if (discard) driver->AllowDiscard(true);
     driver->OnMetadata(*topic, epoch);
   }
+}
+
+void MirrorImpl::SweepStates() {
+  // Tombstones are due since the metadata change that removed the mirror or the topic, but a shard
+  // that was not loaded then, or a crash, may have kept them from being written.
+  if (!metadata_.loaded()) return;
+  states_->TombstoneWhere([this](const StateKey& key) {
+    return metadata_.Mirror(key.mirror) == nullptr ||
+           metadata_.Topic(key.partition.topic_id) == nullptr;
+  });
+}
+
+void MirrorImpl::AllowDiscard(const Uuid& topic_id, bool allowed) {
+  if (allowed) {
+    discard_allowed_.insert(topic_id);
+    return;
+  }
+  discard_allowed_.erase(topic_id);
+  for (PartitionDriver* driver : DriversOf(topic_id)) driver->AllowDiscard(false);
+}
+
+fetcher::SourceCluster* MirrorImpl::OpenSource(
+    std::shared_ptr<const fetcher::MirrorSourceConfig> config) {
+  return asking_.emplace_back(parts_.sources->Open(std::move(config), lane_.get())).get();
+}
+
+void MirrorImpl::CloseSource(fetcher::SourceCluster* source) {
+  OnLane([this, source] {
+    const auto it = std::find_if(asking_.begin(), asking_.end(),
+                                 [source](const auto& open) { return open.get() == source; });
+    if (it == asking_.end()) return;
+    (*it)->Close();
+    asking_.erase(it);
+  });
+}
+
+void MirrorImpl::CloseSources() {
+  for (const auto& source : asking_) source->Close();
+  asking_.clear();
 }
 
 void MirrorImpl::UpdateSourceTopics(const std::string& mirror) {
@@ -440,6 +484,8 @@ void MirrorImpl::Shutdown(std::chrono::milliseconds deadline, std::function<void
       if (--*pending != 0 || !*alive) return;
       drivers_.clear();
       sources_.clear();
+      CloseSources();
+      states_->Close();
       if (parts_.shutdown) {
         parts_.shutdown(done);
       } else {

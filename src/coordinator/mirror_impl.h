@@ -62,14 +62,16 @@ class MirrorImpl final : public Mirror,
   PartitionDriver* Driver(const TopicIdPartition& partition);
   std::vector<PartitionDriver*> DriversOf(const Uuid& topic_id);
   sync::SourceWatch* Source(const std::string& mirror);
-  std::unique_ptr<fetcher::SourceCluster> OpenSource(
-      std::shared_ptr<const fetcher::MirrorSourceConfig> config) {
-    return parts_.sources->Open(std::move(config), lane_.get());
-  }
+  // A client for a few questions. Closed by CloseSource, at the latest with the mirror.
+  fetcher::SourceCluster* OpenSource(std::shared_ptr<const fetcher::MirrorSourceConfig> config);
+  // Also from within one of its answers.
+  void CloseSource(fetcher::SourceCluster* source);
+  bool down() const { return down_; }
   std::optional<fetcher::FetchPosition> Position(const TopicIdPartition& partition) const {
     return parts_.fetching->Position(partition);
   }
-  void AllowDiscard(const Uuid& topic_id) { discard_allowed_.insert(topic_id); }
+  // R31, for the topic's next start; every start says anew whether it is allowed.
+  void AllowDiscard(const Uuid& topic_id, bool allowed);
   void Step(std::string_view name, bool after) const {
     if (options_.step_hook) options_.step_hook(name, after);
   }
@@ -94,6 +96,9 @@ class MirrorImpl final : public Mirror,
   void UpdateMirror(const std::string& mirror);
   void UpdateSourceTopics(const std::string& mirror);
   void GrowPartitions(const std::string& mirror);
+  // Tombstones for what is left of mirrors and topics that are gone (coordinator.md 8).
+  void SweepStates();
+  void CloseSources();
   void PublishTopic(const Uuid& topic_id);
   void Publish(const PartitionDriver& driver);
   std::vector<PartitionDriver*> DriversOfMirror(const std::string& mirror);
@@ -108,6 +113,7 @@ class MirrorImpl final : public Mirror,
   std::map<std::string, std::unique_ptr<sync::SourceWatch>> sources_;
   std::map<std::string, std::map<std::string, std::string>> source_configs_;
   std::map<TopicIdPartition, std::unique_ptr<PartitionDriver>> drivers_;
+  std::vector<std::unique_ptr<fetcher::SourceCluster>> asking_;
   std::set<Uuid> growing_;
   std::set<Uuid> discard_allowed_;
   bool down_ = false;

@@ -35,10 +35,7 @@ void PartitionDriver::Fetch() {
   if (!leader) {
     // R10, R21: no failure. The source is asked, and asked again, until it names a leader.
     if (known) why = "the source names no leader for the partition";
-    Trouble(std::move(why));
-    if (source == nullptr) return RetryLater([this] { Fetch(); });
-    on_source_ = [this] { Fetch(); };
-    return source->RefreshSoon();
+    return AwaitSource(std::move(why), [this] { Fetch(); });
   }
   ClearTrouble();
   if (leader->epoch > leader_epoch_ - kEpochThreshold &&
@@ -178,7 +175,7 @@ void PartitionDriver::OnSourceReplaced(const std::string& expected_id,
 
 void PartitionDriver::OnSourceConfigChanged() {
   if (!loaded_) return;
-  if (record_.state == S::kMirroring && running_ && !writing_) {
+  if (record_.state == S::kMirroring && running_) {
     // Fetchers of the mirror were torn down with its old connections.
     NewOperation("");
     running_ = true;

@@ -39,6 +39,7 @@ PartitionDriver::~PartitionDriver() {
   *alive_ = false;
   context_->lane->Cancel(timer_);
   context_->lane->Cancel(read_timer_);
+  context_->lane->Cancel(write_timer_);
   context_->fetching->Remove(key_.partition, [] {});
 }
 
@@ -75,6 +76,7 @@ void PartitionDriver::OnMetadata(const TopicView& topic, int32_t leader_epoch) {
       desired_ != topic.desired || desired_version_ != topic.desired_version;
   desired_ = topic.desired;
   desired_version_ = topic.desired_version;
+  metadata_version_ = context_->metadata->version();
 
   if (first) {
     // A broker that becomes leader has no fetcher of the partition, whatever was before (2.4).
@@ -128,6 +130,14 @@ void PartitionDriver::ReadState() {
         Changed();
         Reconcile();
       });
+}
+
+void PartitionDriver::ReadAgain() {
+  NewOperation("read state");
+  loaded_ = false;
+  running_ = false;
+  Changed();
+  ReadState();
 }
 
 void PartitionDriver::Reconcile() {
@@ -225,12 +235,7 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
       // decide.
       Log(host::LogLevel::kWarn, "event=state-write-refused reason=\"" +
                                      result.status().ToString() + "\" next=read again");
-      NewOperation("read state");
-      loaded_ = false;
-      running_ = false;
-      Changed();
-      ReadState();
-      return;
+      return ReadAgain();
     }
     // The shard is loading, moving or cannot write: the state shown stays the last stored one, with
     // the reason, and the same question is decided again a little later.
@@ -240,14 +245,14 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
     Changed();
     writing_ = true;
     ++soft_failures_;
-    timer_ = context_->lane->RunAfter(
+    write_timer_ = context_->lane->RunAfter(
         statemachine::RetryDelay(kSoftInitial, kSoftCap, soft_failures_ - 1,
                                  context_->host.runtime->Random()),
         [this, event, decision, then] {
           writing_ = false;
           // What is wanted may have changed meanwhile; a stop must not wait for a state of the
-          // past.
-          if (!then && reconcile_again_ && event != E::kFailed) return Reconcile();
+          // past. The refused write may be in the log all the same, so the state is read anew.
+          if (!then && reconcile_again_ && event != E::kFailed) return ReadAgain();
           Submit(event, decision, then);
         });
     return;
@@ -322,7 +327,7 @@ void PartitionDriver::OpenWrites() {
   const Status status =
       log_->SetLocalWrites(desired_.state == DesiredState::kStopped ? host::LocalWrites::kAllowed
                                                                     : host::LocalWrites::kReadOnly,
-                           leader_epoch_, desired_version_);
+                           leader_epoch_, metadata_version_);
   if (!status.ok()) {
     Trouble("not open for writing yet: " + status.ToString());
     RetryLater([this] { OpenWrites(); });
@@ -410,6 +415,21 @@ void PartitionDriver::RetryLater(Next then) {
                                               context_->host.runtime->Random());
   ++soft_failures_;
   After(delay, std::move(then));
+}
+
+void PartitionDriver::AwaitSource(std::string why, Next then) {
+  Trouble(std::move(why));
+  sync::SourceWatch* source = Source();
+  if (source == nullptr) return RetryLater(std::move(then));
+  on_source_ = std::move(then);
+  // A refresh that answered and did not help is not repeated at once: what is missing may be missing
+  // for good (a partition the source does not have, 4.3).
+  if (soft_failures_++ == 0) return source->RefreshSoon();
+  After(statemachine::RetryDelay(kSoftInitial, kSoftCap, soft_failures_,
+                                 context_->host.runtime->Random()),
+        [this] {
+          if (sync::SourceWatch* source = Source()) source->RefreshSoon();
+        });
 }
 
 bool PartitionDriver::HaveLog(Next then) {

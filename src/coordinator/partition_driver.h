@@ -90,13 +90,15 @@ class PartitionDriver {
   // RecoverMirrorTopics (2.7): retry now, whatever the counter says. False when it is not FAILED.
   bool Recover();
   // R31: an operator allows the local log to be thrown away if there is no common position.
-  void AllowDiscard() { discard_allowed_ = true; }
+  void AllowDiscard(bool allowed) { discard_allowed_ = allowed; }
 
  private:
   using Next = std::function<void()>;
 
   // --- partition_driver.cc
   void ReadState();
+  // Forgets the state and what runs, and reads it: someone else wrote, or nobody knows.
+  void ReadAgain();
   void Reconcile();
   void Transition(statemachine::PartitionEvent event, statemachine::EventArgs args = {});
   // A write inside the running operation; `then` runs when it is acknowledged.
@@ -118,6 +120,8 @@ class PartitionDriver {
   void ClearTrouble();
   // Runs `then` after a growing, jittered delay, if this operation is still the newest.
   void RetryLater(Next then);
+  // Runs `then` after the next refresh of the source, asking for one, more and more slowly.
+  void AwaitSource(std::string why, Next then);
   void After(std::chrono::milliseconds delay, Next then);
   // The log, or nothing yet: then `then` is tried again.
   bool HaveLog(Next then);
@@ -182,6 +186,7 @@ class PartitionDriver {
 
   statemachine::Desired desired_;
   int64_t desired_version_ = -1;
+  int64_t metadata_version_ = -1;  // the newest change of the topic that this driver has seen
   int32_t leader_epoch_ = -1;
   bool follow_truncation_ = false;  // `mirror.support.unclean.leader.election`
 
@@ -200,6 +205,7 @@ class PartitionDriver {
   std::string trouble_;
   host::Lane::TimerId timer_ = 0;
   host::Lane::TimerId read_timer_ = 0;
+  host::Lane::TimerId write_timer_ = 0;  // of the write in flight; outlives operations
   Next on_source_;  // waits for a refresh
   Next on_epoch_;   // waits for a leader epoch above epoch_min_
   int32_t epoch_min_ = -1;

@@ -20,6 +20,7 @@ constexpr int32_t kEpochIncrement = 10;
 bool IsTransient(ErrorCode code) {
   switch (code) {
     case ErrorCode::kDisconnected:
+    case ErrorCode::kCancelled:  // the source's client was replaced
     case ErrorCode::kTimedOut:
     case ErrorCode::kRequestTimedOut:
     case ErrorCode::kNotLoaded:
@@ -32,6 +33,9 @@ bool IsTransient(ErrorCode code) {
     case ErrorCode::kUnknownLeaderEpoch:
     case ErrorCode::kUnknownTopicOrPartition:
     case ErrorCode::kNetworkException:
+    case ErrorCode::kBrokerNotAvailable:
+    case ErrorCode::kReplicaNotAvailable:
+    case ErrorCode::kOffsetNotAvailable:
     case ErrorCode::kMalformed: return true;
     default: return false;
   }
@@ -78,7 +82,7 @@ void PartitionDriver::PrepareSource() {
   // The host closed the barrier with the change that wants mirroring; from here on no one but the
   // mirror may append, whatever order things were seen in.
   const Status closed =
-      log_->SetLocalWrites(host::LocalWrites::kReadOnly, leader_epoch_, desired_version_);
+      log_->SetLocalWrites(host::LocalWrites::kReadOnly, leader_epoch_, metadata_version_);
   if (!closed.ok()) {
     Trouble("the log cannot be closed for clients: " + closed.ToString());
     return RetryLater([this] { PrepareSource(); });
@@ -91,13 +95,8 @@ void PartitionDriver::PrepareSource() {
   sync::SourceWatch* source = Source();
   const auto leader = known ? source->LeaderOf(topic_, key_.partition.partition) : std::nullopt;
   if (!leader) {
-    if (known) {
-      why = "the source names no leader for the partition";
-    }
-    Trouble(std::move(why));
-    if (source == nullptr) return RetryLater([this] { PrepareSource(); });
-    on_source_ = [this] { PrepareSource(); };
-    return source->RefreshSoon();
+    if (known) why = "the source names no leader for the partition";
+    return AwaitSource(std::move(why), [this] { PrepareSource(); });
   }
   ClearTrouble();
   PrepareEpoch(*leader);
@@ -195,9 +194,10 @@ void PartitionDriver::PrepareCut(MirrorPosition from_source) {
   if (shape.IsEmpty()) return PrepareTruncate(view.end, false);
 
   const MirrorPosition known = statemachine::Later(from_source, record_.position);
-  if (known.IsNone() && record_.progress == statemachine::Progress::kUntouched) {
-    // Records that no mirror of this topic put here (L7): epochs say nothing about whether the
-    // source has them too, since both clusters count from 0.
+  if (known.IsNone() && record_.progress != statemachine::Progress::kMirrored) {
+    // Records that no mirror of this topic put here (L7), also when a cut was announced and never
+    // made: epochs say nothing about whether the source has them too, since both clusters count
+    // from 0.
     return NoCommonPosition("the log was never mirrored from this source");
   }
   if (!known.IsNone()) {
@@ -289,6 +289,7 @@ void PartitionDriver::PrepareTruncate(int64_t cut, bool discard) {
 }
 
 void PartitionDriver::PrepareAlign() {
+  if (!HaveLog([this] { PrepareAlign(); })) return;
   SetStep("wait for replicas to follow the cut");
   log_->AwaitTruncated(follow_truncation_, leader_epoch_, Continue([this](Status status) {
                          if (!status.ok()) {

@@ -33,6 +33,8 @@ class StateStore {
 
   void GainShard(int32_t shard);
   void LoseShard(int32_t shard);
+  // Every shard goes; nothing is asked of the host any more.
+  void Close() { shards_.clear(); }
 
   // The record, UNKNOWN when the shard's leader says that there is none. Anything but an
   // authoritative answer is an error (R19): kCoordinatorLoadInProgress, kNotCoordinator,

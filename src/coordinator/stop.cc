@@ -83,6 +83,7 @@ void PartitionDriver::StopTruncate() {
 }
 
 void PartitionDriver::StopReplicated() {
+  if (!HaveLog([this] { StopReplicated(); })) return;
   SetStep("wait until every in-sync replica holds the log");
   log_->AwaitReplicated(leader_epoch_, Continue([this](Status status) {
                           if (!status.ok()) {
@@ -181,6 +182,7 @@ void PartitionDriver::StopReset() {
 }
 
 void PartitionDriver::StopSync() {
+  if (!HaveLog([this] { StopSync(); })) return;
   SetStep("write the log's tail to disk");
   Step(kStepStopSync, false);
   // The markers, too, must be where every in-sync replica has them before STOPPED is reported.

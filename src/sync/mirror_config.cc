@@ -9,8 +9,8 @@ namespace {
 
 // The rules of one value beyond its type.
 Status CheckMirrorValue(const MirrorConfigDefinition& definition, const std::string& value) {
-  if (Status s = CheckTypedValue(definition.name, definition.type, value, definition.min, definition.max,
-                                 definition.choices);
+  if (Status s = CheckTypedValue(definition.name, definition.type, value, definition.min,
+                                 definition.max, definition.choices);
       !s.ok()) {
     return s;
   }
@@ -29,12 +29,14 @@ Status CheckMirrorValue(const MirrorConfigDefinition& definition, const std::str
     return sync::NameFilter::Compile(SplitList(value)).status().WithContext(definition.name);
   } else if (definition.name == "acls.include") {
     for (const std::string& rule : SplitList(value)) {
-      if (std::count(rule.begin(), rule.end(), ';') > 4) return bad("\"" + rule + "\" has more than five fields");
+      if (std::count(rule.begin(), rule.end(), ';') > 4)
+        return bad("\"" + rule + "\" has more than five fields");
     }
   } else if (definition.name == "security.protocol" && value != "PLAINTEXT") {
     // Taken silently it would send data in the clear where the operator asked for more.
     return bad(value + " towards a source is not supported by this version");
-  } else if (definition.name == "source.cluster.id" && value.find_first_of(" \t\r\n") != std::string::npos) {
+  } else if (definition.name == "source.cluster.id" &&
+             value.find_first_of(" \t\r\n") != std::string::npos) {
     return bad("\"" + value + "\" contains blanks");
   }
   return {};
@@ -70,7 +72,8 @@ Status CheckMirrorName(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   });
-  if (!plain) return {ErrorCode::kInvalidRequest, "the mirror name has a character outside [A-Za-z0-9._-]"};
+  if (!plain)
+    return {ErrorCode::kInvalidRequest, "the mirror name has a character outside [A-Za-z0-9._-]"};
   if (name.ends_with(".removed") || name.ends_with(".paused")) {
     return bad("ends in .removed or .paused, which mark stopped and paused topics");
   }
@@ -86,7 +89,8 @@ class Values {
   explicit Values(const ConfigMap& configs) : configs_(NormalizeKeys(configs)) {}
 
   std::string Text(std::string_view key) const {
-    if (const auto found = configs_.find(std::string(key)); found != configs_.end()) return found->second;
+    if (const auto found = configs_.find(std::string(key)); found != configs_.end())
+      return found->second;
     const MirrorConfigDefinition* definition = FindMirrorConfig(key);
     return definition != nullptr && definition->fallback ? std::string(*definition->fallback) : "";
   }
@@ -115,7 +119,8 @@ ConfigMap NormalizeKeys(const ConfigMap& configs) {
 
 Status ValidateMirrorConfig(const ConfigMap& configs) { return CheckMirrorConfigs(configs); }
 
-Result<fetcher::MirrorSourceConfig> ParseMirrorConfig(const std::string& mirror, const ConfigMap& configs) {
+Result<fetcher::MirrorSourceConfig> ParseMirrorConfig(const std::string& mirror,
+                                                      const ConfigMap& configs) {
   if (Status s = CheckMirrorConfigs(configs); !s.ok()) return s.WithContext("mirror " + mirror);
   const Values values(configs);
   fetcher::MirrorSourceConfig config;

@@ -1,7 +1,7 @@
 // From the configs of a mirror, as text, to what fetchers and coordinator work with.
 //
-// Pure. Keys may have either spelling (R25). Every value is checked again here: configs come from the
-// host's metadata, which another version may have written.
+// Pure. Keys may have either spelling (R25). Every value is checked again here: configs come from
+// the host's metadata, which another version may have written.
 #pragma once
 
 #include <map>
@@ -32,12 +32,12 @@ Result<fetcher::MirrorSourceConfig> ParseMirrorConfig(const std::string& mirror,
 
 // What the mirror follows, and how it stops.
 struct MirrorSettings {
-  bool stop_truncates = false;             // R4 `stop.uncommitted` = truncate
-  NameFilter topics_include;               // exclude wins
+  bool stop_truncates = false;  // R4 `stop.uncommitted` = truncate
+  NameFilter topics_include;    // exclude wins
   NameFilter topics_exclude;
   NameFilter groups_include;
   NameFilter groups_exclude;
-  std::vector<std::string> acls_include;   // rules `type;name;operation;permission;principal`
+  std::vector<std::string> acls_include;  // rules `type;name;operation;permission;principal`
   std::vector<std::string> topic_properties_exclude;
 
   bool WantsTopic(std::string_view name) const {

@@ -15,8 +15,8 @@ constexpr auto L = ConfigType::kList;
 constexpr auto P = ConfigType::kPassword;
 constexpr std::nullopt_t kNull = std::nullopt;
 
-// Fetch limits below a kilobyte would only make an answer a batch long, and the slab bound must hold
-// one: they have a floor.
+// Fetch limits below a kilobyte would only make an answer a batch long, and the slab bound must
+// hold one: they have a floor.
 constexpr MirrorConfigDefinition kTable[] = {
     {"acls.include", L, "*", INT64_MIN, INT64_MAX, "", false,
      "ACLs to follow: rules `resourceType;resourceName;operation;permissionType;principal`."},
@@ -30,7 +30,8 @@ constexpr MirrorConfigDefinition kTable[] = {
      "Memory one fetcher may hold in fetched bytes; a single larger batch is still taken whole."},
     {"fetch.max.bytes", I, "10485760", 1024, kMaxInt, "", false,
      "Greatest number of bytes of one partition in one fetch answer."},
-    {"fetch.min.bytes", I, "1", 0, kMaxInt, "", false, "The source answers a fetch at this many bytes."},
+    {"fetch.min.bytes", I, "1", 0, kMaxInt, "", false,
+     "The source answers a fetch at this many bytes."},
     {"fetch.response.max.bytes", I, "10485760", 1024, kMaxInt, "", false,
      "Greatest number of bytes of one fetch answer."},
     {"fetch.wait.max.ms", I, "500", 0, kMaxInt, "", false,
@@ -39,16 +40,18 @@ constexpr MirrorConfigDefinition kTable[] = {
      "Consumer groups not followed, regular expressions; wins over groups.include."},
     {"groups.include", L, ".*", INT64_MIN, INT64_MAX, "", false,
      "Consumer groups whose offsets are followed, regular expressions."},
-    {"isolation.level", S, "read_uncommitted", INT64_MIN, INT64_MAX, "read_uncommitted,read_committed",
-     false, "What the mirror reads of open transactions."},
-    {"request.timeout.ms", I, "30000", 0, kMaxInt, "", false, "Patience with a request to the source."},
+    {"isolation.level", S, "read_uncommitted", INT64_MIN, INT64_MAX,
+     "read_uncommitted,read_committed", false, "What the mirror reads of open transactions."},
+    {"request.timeout.ms", I, "30000", 0, kMaxInt, "", false,
+     "Patience with a request to the source."},
     {"sasl.client.callback.handler.class", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
     {"sasl.jaas.config", P, kNull, INT64_MIN, INT64_MAX, "", false,
      "Credentials, as `...LoginModule required username=\"u\" password=\"p\";`."},
     {"sasl.kerberos.service.name", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
     {"sasl.login.callback.handler.class", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
     {"sasl.login.class", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
-    {"sasl.mechanism", S, "PLAIN", INT64_MIN, INT64_MAX, "", false, "SASL mechanism of the source."},
+    {"sasl.mechanism", S, "PLAIN", INT64_MIN, INT64_MAX, "", false,
+     "SASL mechanism of the source."},
     {"security.protocol", S, "PLAINTEXT", INT64_MIN, INT64_MAX,
      "PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL", false, "How the source is spoken to."},
     {"security.providers", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
@@ -70,9 +73,11 @@ constexpr MirrorConfigDefinition kTable[] = {
     {"ssl.engine.factory.class", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
     {"ssl.key.password", P, kNull, INT64_MIN, INT64_MAX, "", false, "Password of the private key."},
     {"ssl.keymanager.algorithm", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
-    {"ssl.keystore.certificate.chain", P, kNull, INT64_MIN, INT64_MAX, "", false, "PEM certificates."},
+    {"ssl.keystore.certificate.chain", P, kNull, INT64_MIN, INT64_MAX, "", false,
+     "PEM certificates."},
     {"ssl.keystore.key", P, kNull, INT64_MIN, INT64_MAX, "", false, "PEM private key."},
-    {"ssl.keystore.location", S, kNull, INT64_MIN, INT64_MAX, "", false, "File of key and certificates."},
+    {"ssl.keystore.location", S, kNull, INT64_MIN, INT64_MAX, "", false,
+     "File of key and certificates."},
     {"ssl.keystore.password", P, kNull, INT64_MIN, INT64_MAX, "", false, "Password of that file."},
     {"ssl.keystore.type", S, "JKS", INT64_MIN, INT64_MAX, "", false, "Type of that file."},
     {"ssl.protocol", S, "TLSv1.3", INT64_MIN, INT64_MAX, "", false, "Protocol version."},
@@ -81,7 +86,8 @@ constexpr MirrorConfigDefinition kTable[] = {
     {"ssl.trustmanager.algorithm", S, kNull, INT64_MIN, INT64_MAX, "", false, "Not used."},
     {"ssl.truststore.certificates", P, kNull, INT64_MIN, INT64_MAX, "", false, "PEM authorities."},
     {"ssl.truststore.location", S, kNull, INT64_MIN, INT64_MAX, "", false, "File of authorities."},
-    {"ssl.truststore.password", P, kNull, INT64_MIN, INT64_MAX, "", false, "Password of that file."},
+    {"ssl.truststore.password", P, kNull, INT64_MIN, INT64_MAX, "", false,
+     "Password of that file."},
     {"ssl.truststore.type", S, "JKS", INT64_MIN, INT64_MAX, "", false, "Type of that file."},
     {"stop.uncommitted", S, "abort", INT64_MIN, INT64_MAX, "abort,truncate", false,
      "What a stop does with open transactions: abort markers, or a cut to the last stable offset."},
@@ -111,8 +117,9 @@ const MirrorConfigDefinition* FindMirrorConfig(std::string_view name) {
   constexpr std::string_view kPrefix = "mirror.";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   if (name == "acl.include") name = "acls.include";  // the first drafts' spelling
-  const auto* found = std::lower_bound(std::begin(kTable), std::end(kTable), name,
-                                       [](const auto& row, std::string_view key) { return row.name < key; });
+  const auto* found =
+      std::lower_bound(std::begin(kTable), std::end(kTable), name,
+                       [](const auto& row, std::string_view key) { return row.name < key; });
   return found != std::end(kTable) && found->name == name ? found : nullptr;
 }
 

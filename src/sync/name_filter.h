@@ -1,5 +1,5 @@
-// A list of regular expressions that names are matched against (protocol.md 4.3): the items are joined
-// as ^(a|b|c)$ and must match the whole name. RE2 syntax. Immutable, thread-safe.
+// A list of regular expressions that names are matched against (protocol.md 4.3): the items are
+// joined as ^(a|b|c)$ and must match the whole name. RE2 syntax. Immutable, thread-safe.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ class NameFilter {
  public:
   // Matches nothing.
   NameFilter();
-  // kInvalidRegularExpression: the text names the item and the reason. An empty list matches nothing.
+  // kInvalidRegularExpression: the text names the item and the reason. An empty list matches
+  // nothing.
   static Result<NameFilter> Compile(const std::vector<std::string>& patterns);
 
   bool Matches(std::string_view name) const;

@@ -127,8 +127,8 @@ void SourceWatch::OnMetadata(Result<fetcher::SourceMetadata> answer) {
       missing.insert(topic.name);
       continue;
     }
-    if (topic.error != ErrorCode::kNone) continue;  // e.g. LEADER_NOT_AVAILABLE: nothing learned
     missing_.erase(topic.name);
+    if (topic.error != ErrorCode::kNone) continue;  // e.g. LEADER_NOT_AVAILABLE: nothing learned
     SourceTopicView& view = views_[topic.name];
     if (view.id != topic.id) view = {};  // another topic of that name: its epochs start afresh
     view.id = topic.id;
@@ -164,9 +164,17 @@ void SourceWatch::ConfirmDeletions(std::set<std::string> missing) {
       for (const std::string& topic : missing) {
         if (there.contains(topic)) {
           missing_.erase(topic);
-        } else if (++missing_[topic] == kObservationsOfDeletion) {
-          deleted.push_back(topic);
+          continue;
         }
+        // Refreshes that somebody asked for come in quick succession; a broker whose metadata lags
+        // must not make two observations of one moment (4.4: two ticks).
+        Missing& seen = missing_[topic];
+        const int64_t now = runtime_->MonotonicNow().count();
+        if (seen.observations == 0 || now - seen.last_ns >= nanoseconds(interval_).count() / 2) {
+          ++seen.observations;
+          seen.last_ns = now;
+        }
+        if (seen.observations >= kObservationsOfDeletion) deleted.push_back(topic);
       }
     }
     ScheduleNext(again_ ? nanoseconds(kMinGap) : nanoseconds(interval_));

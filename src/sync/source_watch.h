@@ -39,7 +39,7 @@ class SourceWatchObserver {
   virtual void OnSourceRefreshed(const std::string& mirror) = 0;
   // The source does not answer, or answers again after it did not.
   virtual void OnSourceReachability(const std::string& mirror, bool reachable) = 0;
-  // Two refreshes and two full listings did not show the topic.
+  // Two refreshes and two full listings did not show the topic. Told again while that lasts.
   virtual void OnSourceTopicDeleted(const std::string& mirror, const std::string& topic) = 0;
   // Another cluster answers at this address (4.2 step 1).
   virtual void OnSourceReplaced(const std::string& mirror, const std::string& expected_id,
@@ -97,7 +97,11 @@ class SourceWatch {
 
   std::set<std::string> topics_;
   std::map<std::string, SourceTopicView> views_;
-  std::map<std::string, int> missing_;  // topics, and how many refreshes in a row did not show them
+  struct Missing {
+    int observations = 0;
+    int64_t last_ns = 0;
+  };
+  std::map<std::string, Missing> missing_;  // topics that the refreshes in a row do not show
   std::map<int32_t, HostPort> brokers_;
   bool refreshing_ = false;
   bool again_ = false;
