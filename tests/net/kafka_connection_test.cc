@@ -1,0 +1,373 @@
+// Connections over real sockets: negotiation, order, streamed answers, and everything a peer may do.
+#include "src/net/kafka_connection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+
+#include "messages/api_versions.h"
+#include "src/net/epoll_runtime.h"
+#include "src/net/tcp_transport.h"
+#include "src/protocol/writer.h"
+#include "tests/net/broker_stub.h"
+
+namespace kmirror::net {
+namespace {
+
+using namespace std::chrono_literals;
+using fetcher::ConnectionOptions;
+using fetcher::OutgoingRequest;
+using fetcher::ResponseSink;
+using testing::BrokerStub;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Bytes = std::vector<uint8_t>;
+constexpr auto kPatience = 20s;
+
+// A streamed answer gathered into one buffer; may say "no room" now and then.
+struct GatherAll : ResponseSink {
+  Status Begin(size_t bytes) override {
+    announced = bytes;
+    return refuse ? Status(ErrorCode::kInvalidRequest, "not wanted") : Status();
+  }
+  std::span<uint8_t> Room(size_t left) override {
+    if (rooms > 0 && --rooms == 0) {
+      if (on_full) on_full();
+      return {};
+    }
+    const size_t step = std::min(left, room_bytes);
+    body.resize(used + step);
+    return {body.data() + used, step};
+  }
+  Status Received(size_t bytes) override {
+    used += bytes;
+    return {};
+  }
+  void Done(Status status) override {
+    body.resize(used);
+    done.set_value(std::move(status));
+  }
+  size_t announced = 0, used = 0;
+  size_t room_bytes = 1 << 20;
+  int rooms = 0;  // asked so often, then there is none once
+  bool refuse = false;
+  Bytes body;
+  std::function<void()> on_full;
+  std::promise<Status> done;
+};
+
+class KafkaConnectionTest : public ::testing::Test {
+ protected:
+  KafkaConnectionTest() : runtime({}), lane(runtime.NewLane("test")) {}
+  ~KafkaConnectionTest() override {
+    OnLane([this] { connection.reset(); });
+    lane.reset();
+  }
+
+  void OnLane(std::function<void()> what) {
+    std::promise<void> done;
+    lane->Post([&] {
+      what();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  ConnectionOptions To(int32_t port, const std::string& host = "127.0.0.1") {
+    ConnectionOptions options;
+    options.endpoint = {host, port};
+    options.client_id = "test-client";
+    return options;
+  }
+  Status Open(ConnectionOptions options) {
+    std::promise<Status> opened;
+    OnLane([&] {
+      connection = transport.NewConnection(lane.get(), options);
+      connection->OnClosed([this](Status status) { closed.set_value(std::move(status)); });
+      connection->Open([&](Status status) { opened.set_value(std::move(status)); });
+    });
+    auto future = opened.get_future();
+    if (future.wait_for(kPatience) != std::future_status::ready) return {ErrorCode::kTimedOut, "test"};
+    return future.get();
+  }
+  static OutgoingRequest Fetch(Bytes body, std::chrono::milliseconds timeout = 30s) {
+    return {1, 12, std::move(body), timeout};
+  }
+  Result<Bytes> Ask(OutgoingRequest request) {
+    std::promise<Result<Bytes>> answer;
+    OnLane([&] {
+      connection->Ask(std::move(request), [&](Result<Bytes> got) { answer.set_value(std::move(got)); });
+    });
+    return answer.get_future().get();
+  }
+
+  EpollRuntime runtime;
+  TcpTransport transport;
+  std::unique_ptr<host::Lane> lane;
+  std::unique_ptr<fetcher::Connection> connection;
+  std::promise<Status> closed;
+};
+
+// Echoes the body of each request, after the greeting.
+void Echo(BrokerStub::Peer& peer) {
+  if (!BrokerStub::Greet(peer)) return;
+  BrokerStub::Request request;
+  while (peer.Read(&request)) {
+    // Key, version, correlation, client id, tags: what is left is the body.
+    const size_t header = 8 + 2 + std::strlen("test-client") + 1;
+    peer.Answer(request.correlation,
+                Bytes(request.frame.begin() + static_cast<std::ptrdiff_t>(header), request.frame.end()),
+                true);
+  }
+}
+
+TEST_F(KafkaConnectionTest, NegotiatesAndLearnsFeatures) {
+  BrokerStub broker(Echo);
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  OnLane([this] {
+    EXPECT_TRUE(connection->IsOpen());
+    EXPECT_EQ(connection->versions().Pick(1, {10, 17}), 16);
+    EXPECT_EQ(connection->versions().Pick(1, {17, 18}), std::nullopt);
+    EXPECT_EQ(connection->versions().Pick(99, {0, 0}), std::nullopt);
+    EXPECT_EQ(connection->versions().finalized_features.at("mirror.version"), 1);
+    connection.reset();
+  });
+}
+
+TEST_F(KafkaConnectionTest, FallsBackWhenTheBrokerIsOlder) {
+  std::vector<int16_t> asked;
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    BrokerStub::Request request;
+    while (peer.Read(&request)) {
+      asked.push_back(request.version);
+      protocol::ApiVersionsResponse response;
+      response.api_keys.push_back({18, 0, 2});
+      response.error_code = request.version > 2 ? 35 : 0;
+      if (request.version <= 2) response.api_keys.push_back({1, 0, 11});
+      protocol::Writer out;
+      (void)protocol::Encode(response, request.version > 2 ? int16_t{0} : request.version, out);
+      peer.Answer(request.correlation, out.Flatten(), false);
+    }
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  EXPECT_THAT(asked, ElementsAre(3, 2));
+  OnLane([this] {
+    EXPECT_EQ(connection->versions().Pick(1, {10, 17}), 11);
+    connection.reset();
+  });
+}
+
+TEST_F(KafkaConnectionTest, ResolvesNamesOffTheLane) {
+  BrokerStub broker(Echo);
+  EXPECT_TRUE(Open(To(broker.port(), "localhost")).ok());
+  OnLane([this] { connection.reset(); });
+  const Status status = Open(To(broker.port(), "no-such-host.invalid"));
+  EXPECT_EQ(status.code(), ErrorCode::kDisconnected);
+  EXPECT_THAT(status.message(), HasSubstr("no-such-host.invalid"));
+}
+
+TEST_F(KafkaConnectionTest, ANameMayBeForgottenWhileItIsLookedUp) {
+  for (int i = 0; i < 20; ++i) {
+    OnLane([this] {
+      connection = transport.NewConnection(lane.get(), To(1, "localhost"));
+      connection->Open([](Status) { ADD_FAILURE() << "a destroyed connection called back"; });
+      connection.reset();
+    });
+  }
+}
+
+TEST_F(KafkaConnectionTest, RefusedConnectionsNameTheEndpoint) {
+  int32_t port = 0;
+  {
+    BrokerStub gone([](BrokerStub::Peer&) {});
+    port = gone.port();
+  }
+  const Status status = Open(To(port));
+  EXPECT_EQ(status.code(), ErrorCode::kDisconnected);
+  EXPECT_THAT(status.message(), HasSubstr("127.0.0.1:" + std::to_string(port)));
+}
+
+TEST_F(KafkaConnectionTest, ASilentBrokerTimesOut) {
+  BrokerStub broker([](BrokerStub::Peer& peer) { peer.AwaitClose(); });
+  ConnectionOptions options = To(broker.port());
+  options.ready_timeout = 50ms;
+  const Status status = Open(options);
+  EXPECT_EQ(status.code(), ErrorCode::kTimedOut);
+}
+
+TEST_F(KafkaConnectionTest, RequestsAreAnsweredInOrderOneAtATime) {
+  BrokerStub broker(Echo);
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  std::vector<int> order;
+  std::promise<void> done;
+  OnLane([&] {
+    for (int i = 0; i < 50; ++i) {
+      connection->Ask(Fetch(Bytes(static_cast<size_t>(1 + i * 1000), static_cast<uint8_t>(i))),
+                      [&, i](Result<Bytes> answer) {
+                        ASSERT_TRUE(answer.ok());
+                        EXPECT_EQ(answer->size(), static_cast<size_t>(1 + i * 1000));
+                        EXPECT_EQ(answer->front(), i);
+                        order.push_back(i);
+                        if (i == 49) done.set_value();
+                      });
+    }
+  });
+  done.get_future().wait();
+  EXPECT_TRUE(std::ranges::is_sorted(order));
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, StreamsAnAnswerOfManyMegabytesToItsLastByte) {
+  // The low-water mark must not strand the end of an answer.
+  constexpr size_t kSizes[] = {0, 1, 100, 511 << 10, (512 << 10) + 1, 3 << 20, 10'000'001};
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    for (const size_t size : kSizes) {
+      if (!peer.Read(&request)) return;
+      Bytes body(size);
+      for (size_t i = 0; i < size; ++i) body[i] = static_cast<uint8_t>(i * 31 >> 7);
+      peer.Answer(request.correlation, body, true);
+    }
+    peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  for (const size_t size : kSizes) {
+    GatherAll sink;
+    sink.room_bytes = 700'001;
+    OnLane([&] { connection->Stream(Fetch({1}), &sink); });
+    ASSERT_TRUE(sink.done.get_future().get().ok());
+    EXPECT_EQ(sink.announced, size);
+    ASSERT_EQ(sink.body.size(), size);
+    for (size_t i = 0; i < size; i += 4999) {
+      ASSERT_EQ(sink.body[i], static_cast<uint8_t>(i * 31 >> 7));
+    }
+  }
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, AReaderWithoutRoomStopsAndResumes) {
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    peer.Answer(request.correlation, Bytes(4 << 20, 7), true);
+    peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  GatherAll sink;
+  sink.rooms = 5;
+  std::promise<void> full;
+  sink.on_full = [&] { full.set_value(); };
+  OnLane([&] { connection->Stream(Fetch({1}), &sink); });
+  full.get_future().wait();
+  OnLane([&] {
+    EXPECT_LT(sink.used, size_t{4} << 20);
+    connection->Resume();
+  });
+  ASSERT_TRUE(sink.done.get_future().get().ok());
+  EXPECT_EQ(sink.used, size_t{4} << 20);
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, AnAnswerToAnotherRequestClosesTheConnection) {
+  BrokerStub broker([](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    peer.Answer(request.correlation + 1, {1, 2, 3}, true);
+    peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  const auto answer = Ask(Fetch({1}));
+  EXPECT_EQ(answer.status().code(), ErrorCode::kMalformed);
+  EXPECT_EQ(closed.get_future().get().code(), ErrorCode::kMalformed);
+  EXPECT_EQ(Ask(Fetch({1})).status().code(), ErrorCode::kMalformed) << "it stays closed";
+}
+
+TEST_F(KafkaConnectionTest, AnImpossibleSizeClosesTheConnection) {
+  for (const uint32_t size : {0u, 3u, 0x7fffffffu, 0xffffffffu}) {
+    closed = {};
+    BrokerStub broker([size](BrokerStub::Peer& peer) {
+      if (!BrokerStub::Greet(peer)) return;
+      BrokerStub::Request request;
+      if (!peer.Read(&request)) return;
+      Bytes frame;
+      for (int i = 0; i < 4; ++i) frame.push_back(static_cast<uint8_t>(size >> (24 - 8 * i)));
+      for (int i = 0; i < 4; ++i) {
+        frame.push_back(static_cast<uint8_t>(request.correlation >> (24 - 8 * i)));
+      }
+      frame.push_back(0);
+      peer.Send(frame);
+      peer.AwaitClose();
+    });
+    ASSERT_TRUE(Open(To(broker.port())).ok());
+    EXPECT_EQ(Ask(Fetch({1})).status().code(), ErrorCode::kMalformed) << size;
+    OnLane([this] { connection.reset(); });
+  }
+}
+
+TEST_F(KafkaConnectionTest, ACutWithinAnAnswerFailsItAndAllThatWait) {
+  BrokerStub broker([](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    peer.Send({0, 0, 16, 0, 0, 0, 0, static_cast<uint8_t>(request.correlation), 0, 1, 2, 3});
+    peer.Close();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  GatherAll sink;
+  std::promise<Status> second;
+  OnLane([&] {
+    connection->Stream(Fetch({1}), &sink);
+    connection->Ask(Fetch({2}), [&](Result<Bytes> answer) { second.set_value(answer.status()); });
+  });
+  EXPECT_EQ(sink.done.get_future().get().code(), ErrorCode::kDisconnected);
+  EXPECT_EQ(second.get_future().get().code(), ErrorCode::kDisconnected);
+  EXPECT_EQ(closed.get_future().get().code(), ErrorCode::kDisconnected);
+}
+
+TEST_F(KafkaConnectionTest, ABrokerThatClosesAnIdleConnectionIsNoticed) {
+  BrokerStub broker([](BrokerStub::Peer& peer) {
+    if (BrokerStub::Greet(peer)) peer.Close();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  EXPECT_EQ(closed.get_future().get().code(), ErrorCode::kDisconnected);
+}
+
+TEST_F(KafkaConnectionTest, ARequestWithoutAnAnswerTimesOut) {
+  BrokerStub broker([](BrokerStub::Peer& peer) {
+    if (BrokerStub::Greet(peer)) peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  EXPECT_EQ(Ask(Fetch({1}, 50ms)).status().code(), ErrorCode::kTimedOut);
+}
+
+TEST_F(KafkaConnectionTest, ASinkThatRefusesTheAnswerClosesTheConnection) {
+  BrokerStub broker(Echo);
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  GatherAll sink;
+  sink.refuse = true;
+  OnLane([&] { connection->Stream(Fetch({1}), &sink); });
+  EXPECT_EQ(sink.done.get_future().get().code(), ErrorCode::kInvalidRequest);
+}
+
+TEST_F(KafkaConnectionTest, TheOwnerMayDestroyTheConnectionInAnAnswer) {
+  BrokerStub broker(Echo);
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  std::promise<void> done;
+  OnLane([&] {
+    connection->Ask(Fetch({1}), [&](Result<Bytes>) {
+      connection.reset();
+      done.set_value();
+    });
+    connection->Ask(Fetch({2}), [](Result<Bytes>) { ADD_FAILURE() << "called after its end"; });
+  });
+  done.get_future().wait();
+}
+
+}  // namespace
+}  // namespace kmirror::net
