@@ -290,7 +290,10 @@ Status PartitionLog::Impl::ScanLocked(size_t index, bool clean, const std::strin
       aborted.push_back({completed->producer_id, completed->first_offset, completed->marker_offset,
                          completed->last_stable_offset});
     }
-    if (!clean && epochs_.Assign(batch.leader_epoch, batch.base_offset)) epochs_dirty_ = true;
+    if (!clean) {
+      if (batch.magic < 2) epochs_.Clear();  // as its append did
+      if (epochs_.Assign(batch.leader_epoch, batch.base_offset)) epochs_dirty_ = true;
+    }
     segment.Index(batch, scanner->batch_position(), config_.index_interval_bytes);
     valid = scanner->position();
     end = batch.last_offset + 1;
