@@ -39,7 +39,8 @@ std::string Upper(std::string_view text) {
 // One run over a file's properties: collects the values and says where a fault is.
 class Reader {
  public:
-  Reader(const Properties& properties, std::string_view file) : properties_(properties), file_(file) {}
+  Reader(const Properties& properties, std::string_view file)
+      : properties_(properties), file_(file) {}
 
   Status Fault(std::string_view key, const std::string& why) const {
     return Place(key, std::string(key) + ": " + why);
@@ -47,7 +48,8 @@ class Reader {
   // `text` names the key already.
   Status Place(std::string_view key, const std::string& text) const {
     const auto found = properties_.find(std::string(key));
-    const std::string line = found == properties_.end() ? "" : ":" + std::to_string(found->second.line);
+    const std::string line =
+        found == properties_.end() ? "" : ":" + std::to_string(found->second.line);
     return {ErrorCode::kInvalidConfig, std::string(file_) + line + ": " + text};
   }
 
@@ -73,7 +75,8 @@ Status Reader::CheckKeys(BrokerConfig* config) const {
     config->given[key] = value;
   }
   // Older names. Kafka lets the newer one win; two different values are more likely a mistake.
-  for (const auto& [older, newer] : {std::pair{"broker.id", "node.id"}, std::pair{"log.dir", "log.dirs"}}) {
+  for (const auto& [older, newer] :
+       {std::pair{"broker.id", "node.id"}, std::pair{"log.dir", "log.dirs"}}) {
     const auto found = config->given.find(older);
     if (found == config->given.end()) continue;
     const auto [place, added] = config->given.emplace(newer, found->second);
@@ -93,7 +96,8 @@ Result<std::vector<std::pair<std::string, HostPort>>> Reader::Endpoints(std::str
     if (slashes == std::string::npos || slashes == 0) {
       return Fault(key, "\"" + item + "\" is not NAME://host:port");
     }
-    const std::optional<HostPort> address = ParseHostPort(std::string_view(item).substr(slashes + 3), min_port);
+    const std::optional<HostPort> address =
+        ParseHostPort(std::string_view(item).substr(slashes + 3), min_port);
     if (!address) return Fault(key, "\"" + item + "\" is not NAME://host:port");
     std::string name = Upper(std::string_view(item).substr(0, slashes));
     for (const auto& [other, other_address] : endpoints) {
@@ -125,7 +129,8 @@ Status Reader::ReadListeners(BrokerConfig* config) const {
   const auto listeners = Endpoints("listeners", config->Get("listeners").value_or(""), 0);
   if (!listeners.ok()) return listeners.status();
   if (listeners->empty()) return Fault("listeners", "required, for example PLAINTEXT://:9092");
-  const auto advertised = Endpoints("advertised.listeners", config->Get("advertised.listeners").value_or(""), 0);
+  const auto advertised =
+      Endpoints("advertised.listeners", config->Get("advertised.listeners").value_or(""), 0);
   if (!advertised.ok()) return advertised.status();
 
   std::map<std::string, HostPort> advertised_by_name(advertised->begin(), advertised->end());
@@ -151,12 +156,14 @@ Status Reader::ReadListeners(BrokerConfig* config) const {
         return Fault("advertised.listeners", name + " needs a host that clients can reach");
       }
     } else {
-      listener.advertised = {listener.bind.host.empty() ? HostName() : listener.bind.host, bind.port};
+      listener.advertised = {listener.bind.host.empty() ? HostName() : listener.bind.host,
+                             bind.port};
     }
     config->listeners.push_back(std::move(listener));
   }
   if (!advertised_by_name.empty()) {
-    return Fault("advertised.listeners", advertised_by_name.begin()->first + " is not among listeners");
+    return Fault("advertised.listeners",
+                 advertised_by_name.begin()->first + " is not among listeners");
   }
   if (const auto name = config->Get("inter.broker.listener.name")) {
     const bool known = std::any_of(config->listeners.begin(), config->listeners.end(),
@@ -182,7 +189,8 @@ Status Reader::Read(BrokerConfig* config) const {
   }
   const std::vector<std::string> dirs = SplitList(text("log.dirs"));
   if (dirs.empty()) return Fault("log.dirs", "required");
-  if (dirs.size() > 1) return Fault("log.dirs", "names more than one folder; this version keeps one");
+  if (dirs.size() > 1)
+    return Fault("log.dirs", "names more than one folder; this version keeps one");
   config->log_dir = dirs.front();
   while (config->log_dir.size() > 1 && config->log_dir.ends_with('/')) config->log_dir.pop_back();
   config->metadata_dir = text("kmirror.metadata.dir");
@@ -191,7 +199,8 @@ Status Reader::Read(BrokerConfig* config) const {
   config->rack = text("broker.rack");
   if (const std::string metrics = text("kmirror.metrics.listener"); !metrics.empty()) {
     config->metrics = ParseHostPort(metrics, 0);
-    if (!config->metrics) return Fault("kmirror.metrics.listener", "\"" + metrics + "\" is not host:port");
+    if (!config->metrics)
+      return Fault("kmirror.metrics.listener", "\"" + metrics + "\" is not host:port");
   }
   config->log_level = text("kmirror.log.level");
 
@@ -206,7 +215,8 @@ Status Reader::Read(BrokerConfig* config) const {
   config->queued_max_requests = integer("queued.max.requests");
   config->connections_max_idle_ms = number("connections.max.idle.ms");
   config->fetch_max_bytes = integer("fetch.max.bytes");
-  config->max_incremental_fetch_session_cache_slots = integer("max.incremental.fetch.session.cache.slots");
+  config->max_incremental_fetch_session_cache_slots =
+      integer("max.incremental.fetch.session.cache.slots");
 
   config->num_partitions = integer("num.partitions");
   config->auto_create_topics_enable = flag("auto.create.topics.enable");
@@ -218,7 +228,8 @@ Status Reader::Read(BrokerConfig* config) const {
   config->offsets_topic_num_partitions = integer("offsets.topic.num.partitions");
   config->transaction_state_log_num_partitions = integer("transaction.state.log.num.partitions");
 
-  config->log_flush_offset_checkpoint_interval_ms = number("log.flush.offset.checkpoint.interval.ms");
+  config->log_flush_offset_checkpoint_interval_ms =
+      number("log.flush.offset.checkpoint.interval.ms");
   config->replica_high_watermark_checkpoint_interval_ms =
       number("replica.high.watermark.checkpoint.interval.ms");
   config->log_retention_check_interval_ms = number("log.retention.check.interval.ms");

@@ -27,11 +27,13 @@ constexpr std::string_view kForever = "9223372036854775807";
 constexpr ConfigDefinition kTopicTable[] = {
     {"cleanup.policy", L, "delete", kMin, kMax, "delete,compact", "log.cleanup.policy", false,
      "What happens to old records."},
-    {"compression.gzip.level", I, "-1", -1, 9, "", "compression.gzip.level", false, "Level for gzip."},
+    {"compression.gzip.level", I, "-1", -1, 9, "", "compression.gzip.level", false,
+     "Level for gzip."},
     {"compression.lz4.level", I, "9", 1, 17, "", "compression.lz4.level", false, "Level for lz4."},
     {"compression.type", S, "producer", kMin, kMax, "producer,uncompressed,gzip,snappy,lz4,zstd",
      "compression.type", false, "producer keeps what the client sent."},
-    {"compression.zstd.level", I, "3", -131072, 22, "", "compression.zstd.level", false, "Level for zstd."},
+    {"compression.zstd.level", I, "3", -131072, 22, "", "compression.zstd.level", false,
+     "Level for zstd."},
     {"delete.retention.ms", J, "86400000", 0, kMax, "", "log.cleaner.delete.retention.ms", false,
      "How long tombstones stay in a compacted topic."},
     {"file.delete.delay.ms", J, "60000", 0, kMax, "", "log.segment.delete.delay.ms", false,
@@ -50,20 +52,21 @@ constexpr ConfigDefinition kTopicTable[] = {
      "Greatest time a record stays uncompacted."},
     {"max.message.bytes", I, "1048588", 0, kMaxInt, "", "message.max.bytes", false,
      "Greatest batch a producer may send."},
-    {"message.timestamp.after.max.ms", J, "3600000", 0, kMax, "", "log.message.timestamp.after.max.ms",
-     false, "How far a record's time may be ahead."},
-    {"message.timestamp.before.max.ms", J, kForever, 0, kMax, "", "log.message.timestamp.before.max.ms",
-     false, "How far a record's time may be behind."},
+    {"message.timestamp.after.max.ms", J, "3600000", 0, kMax, "",
+     "log.message.timestamp.after.max.ms", false, "How far a record's time may be ahead."},
+    {"message.timestamp.before.max.ms", J, kForever, 0, kMax, "",
+     "log.message.timestamp.before.max.ms", false, "How far a record's time may be behind."},
     {"message.timestamp.type", S, "CreateTime", kMin, kMax, "CreateTime,LogAppendTime",
      "log.message.timestamp.type", false, "Whose clock record times are from."},
-    {"min.cleanable.dirty.ratio", D, "0.5", kMin, kMax, "", "log.cleaner.min.cleanable.ratio", false,
-     "When a compacted log is cleaned."},
+    {"min.cleanable.dirty.ratio", D, "0.5", kMin, kMax, "", "log.cleaner.min.cleanable.ratio",
+     false, "When a compacted log is cleaned."},
     {"min.compaction.lag.ms", J, "0", 0, kMax, "", "log.cleaner.min.compaction.lag.ms", false,
      "Least time a record stays uncompacted."},
     {"min.insync.replicas", I, "1", 1, kMaxInt, "", "min.insync.replicas", false,
      "Replicas that must have a record before it is acknowledged to acks=all."},
     {"mirror.name", S, kNull, kMin, kMax, "", "", true,
-     "The mirror that owns the topic; .paused and .removed mark paused and stopped. Set by the mirror "
+     "The mirror that owns the topic; .paused and .removed mark paused and stopped. Set by the "
+     "mirror "
      "requests alone."},
     {"mirror.replication.throttled.replicas", L, "", kMin, kMax, "", "", false,
      "Replicas under mirror.replication.throttled.rate: partition:broker pairs, or *."},
@@ -71,21 +74,26 @@ constexpr ConfigDefinition kTopicTable[] = {
      "After an unclean election at the source: follow it and cut the own log, or fail."},
     {"preallocate", B, "false", kMin, kMax, "", "log.preallocate", false,
      "Kafka's preallocation; kmirrord reserves space in its own way."},
-    {"retention.bytes", J, "-1", -1, kMax, "", "log.retention.bytes", false, "Greatest size; -1 no limit."},
-    {"retention.ms", J, "604800000", -1, kMax, "", "log.retention.ms", false, "Greatest age; -1 no limit."},
-    {"segment.bytes", I, "1073741824", 14, kMaxInt, "", "log.segment.bytes", false, "Size of a segment."},
+    {"retention.bytes", J, "-1", -1, kMax, "", "log.retention.bytes", false,
+     "Greatest size; -1 no limit."},
+    {"retention.ms", J, "604800000", -1, kMax, "", "log.retention.ms", false,
+     "Greatest age; -1 no limit."},
+    {"segment.bytes", I, "1073741824", 14, kMaxInt, "", "log.segment.bytes", false,
+     "Size of a segment."},
     {"segment.index.bytes", I, "10485760", 4, kMaxInt, "", "log.index.size.max.bytes", false,
      "Greatest size of a segment's index."},
     {"segment.jitter.ms", J, "0", 0, kMax, "", "log.roll.jitter.ms", false,
      "Random part taken off segment.ms."},
-    {"segment.ms", J, "604800000", 1, kMax, "", "log.roll.ms", false, "Greatest age of an active segment."},
-    {"unclean.leader.election.enable", B, "false", kMin, kMax, "", "unclean.leader.election.enable", false,
-     "May a replica that lags become leader?"},
+    {"segment.ms", J, "604800000", 1, kMax, "", "log.roll.ms", false,
+     "Greatest age of an active segment."},
+    {"unclean.leader.election.enable", B, "false", kMin, kMax, "", "unclean.leader.election.enable",
+     false, "May a replica that lags become leader?"},
 };
 
 constexpr ConfigDefinition Static(std::string_view name, ConfigType type,
                                   std::optional<std::string_view> fallback, std::string_view doc,
-                                  int64_t min = kMin, int64_t max = kMax, std::string_view choices = "") {
+                                  int64_t min = kMin, int64_t max = kMax,
+                                  std::string_view choices = "") {
   return {name, type, fallback, min, max, choices, "", true, doc};
 }
 constexpr ConfigDefinition Dynamic(std::string_view name, ConfigType type,
@@ -96,7 +104,8 @@ constexpr ConfigDefinition Dynamic(std::string_view name, ConfigType type,
 
 constexpr ConfigDefinition kBrokerTable[] = {
     Static("advertised.listeners", L, kNull, "Addresses clients are told; default: listeners."),
-    Static("auto.create.topics.enable", B, "true", "Does a Metadata request create missing topics?"),
+    Static("auto.create.topics.enable", B, "true",
+           "Does a Metadata request create missing topics?"),
     Static("broker.id", I, kNull, "Older name of node.id.", 0, kMaxInt),
     Static("broker.rack", S, kNull, "Where this broker stands."),
     Static("cluster.id", S, kNull, "Id of the cluster; made when the data folder is formatted."),
@@ -110,35 +119,41 @@ constexpr ConfigDefinition kBrokerTable[] = {
     Static("delete.topic.enable", B, "true", "May topics be deleted?"),
     Static("fetch.max.bytes", I, "57671680", "Greatest fetch answer.", 1024, kMaxInt),
     Static("inter.broker.listener.name", S, kNull, "Listener for other brokers of the cluster."),
-    Static("kmirror.lane.threads", B, "true", "A thread of its own for every lane of the mirror module."),
+    Static("kmirror.lane.threads", B, "true",
+           "A thread of its own for every lane of the mirror module."),
     Static("kmirror.log.level", S, "info", "Least level that is logged.", kMin, kMax,
            "trace,debug,info,warn,error"),
-    Static("kmirror.metadata.dir", S, kNull, "Folder of the metadata; default kmirror.metadata in log.dirs."),
+    Static("kmirror.metadata.dir", S, kNull,
+           "Folder of the metadata; default kmirror.metadata in log.dirs."),
     Static("kmirror.metrics.listener", S, kNull, "host:port of /metrics; none: no metrics page."),
     Static("kmirror.open.files.max", I, "2000", "Segment files held open.", 16, kMaxInt),
     Static("listener.security.protocol.map", L, kNull, "NAME:PROTOCOL pairs."),
     Static("listeners", L, kNull, "NAME://host:port, comma-separated. Required."),
     Static("log.cleaner.delete.retention.ms", J, "86400000", "Default of delete.retention.ms.", 0),
-    Static("log.cleaner.max.compaction.lag.ms", J, kForever, "Default of max.compaction.lag.ms.", 1),
+    Static("log.cleaner.max.compaction.lag.ms", J, kForever, "Default of max.compaction.lag.ms.",
+           1),
     Static("log.cleaner.min.cleanable.ratio", D, "0.5", "Default of min.cleanable.dirty.ratio."),
     Static("log.cleaner.min.compaction.lag.ms", J, "0", "Default of min.compaction.lag.ms.", 0),
-    Static("log.cleanup.policy", L, "delete", "Default of cleanup.policy.", kMin, kMax, "delete,compact"),
+    Static("log.cleanup.policy", L, "delete", "Default of cleanup.policy.", kMin, kMax,
+           "delete,compact"),
     Static("log.dir", S, kNull, "Older name of log.dirs."),
     Static("log.dirs", L, kNull, "The data folder; exactly one. Required."),
     Static("log.flush.interval.messages", J, kForever, "Default of flush.messages.", 1),
     Static("log.flush.interval.ms", J, kNull, "Default of flush.ms.", 0),
-    Static("log.flush.offset.checkpoint.interval.ms", I, "60000", "How often recovery points are written.",
-           0, kMaxInt),
+    Static("log.flush.offset.checkpoint.interval.ms", I, "60000",
+           "How often recovery points are written.", 0, kMaxInt),
     Static("log.index.interval.bytes", I, "4096", "Default of index.interval.bytes.", 0, kMaxInt),
-    Static("log.index.size.max.bytes", I, "10485760", "Default of segment.index.bytes.", 4, kMaxInt),
+    Static("log.index.size.max.bytes", I, "10485760", "Default of segment.index.bytes.", 4,
+           kMaxInt),
     Static("log.message.timestamp.after.max.ms", J, "3600000", "Default of the topic config.", 0),
     Static("log.message.timestamp.before.max.ms", J, kForever, "Default of the topic config.", 0),
-    Static("log.message.timestamp.type", S, "CreateTime", "Default of message.timestamp.type.", kMin, kMax,
-           "CreateTime,LogAppendTime"),
+    Static("log.message.timestamp.type", S, "CreateTime", "Default of message.timestamp.type.",
+           kMin, kMax, "CreateTime,LogAppendTime"),
     Static("log.preallocate", B, "false", "Default of preallocate."),
     Static("log.retention.bytes", J, "-1", "Default of retention.bytes.", -1),
     Static("log.retention.check.interval.ms", J, "300000", "How often retention is applied.", 1),
-    Static("log.retention.hours", I, "168", "Default of retention.ms, in hours; -1 no limit.", -1, kMaxInt),
+    Static("log.retention.hours", I, "168", "Default of retention.ms, in hours; -1 no limit.", -1,
+           kMaxInt),
     Static("log.retention.minutes", I, kNull, "As log.retention.hours, wins over it.", -1, kMaxInt),
     Static("log.retention.ms", J, kNull, "As log.retention.hours, wins over both.", -1),
     Static("log.roll.hours", I, "168", "Default of segment.ms, in hours.", 1, kMaxInt),
@@ -148,32 +163,47 @@ constexpr ConfigDefinition kBrokerTable[] = {
     Static("log.segment.bytes", I, "1073741824", "Default of segment.bytes.", 14, kMaxInt),
     Static("log.segment.delete.delay.ms", J, "60000", "Default of file.delete.delay.ms.", 0),
     Static("max.connections", I, "2147483647", "Client connections at once.", 0, kMaxInt),
-    Static("max.connections.per.ip", I, "2147483647", "Client connections of one address.", 0, kMaxInt),
-    Static("max.incremental.fetch.session.cache.slots", I, "1000", "Fetch sessions kept.", 0, kMaxInt),
+    Static("max.connections.per.ip", I, "2147483647", "Client connections of one address.", 0,
+           kMaxInt),
+    Static("max.incremental.fetch.session.cache.slots", I, "1000", "Fetch sessions kept.", 0,
+           kMaxInt),
     Static("message.max.bytes", I, "1048588", "Default of max.message.bytes.", 0, kMaxInt),
     Static("min.insync.replicas", I, "1", "Default of the topic config.", 1, kMaxInt),
-    Static("mirror.coordinator.append.linger.ms", I, "10", "State records are gathered this long.", 0,
-           kMaxInt),
-    Static("mirror.coordinator.load.buffer.size", I, "5242880", "Accepted, not used: shards are read as "
-           "the log is.", 1, kMaxInt),
-    Static("mirror.coordinator.threads", I, "1", "Accepted, not used: the coordinator is one lane.", 1,
-           kMaxInt),
-    Static("mirror.coordinator.write.timeout.ms", J, "5000", "Accepted, not used: one replica needs no "
-           "patience.", 1),
-    Static("mirror.failed.retry.initial.backoff.ms", J, "100", "First delay of a FAILED partition.", 1),
-    Static("mirror.failed.retry.max.attempts", I, "20", "Attempts before a FAILED partition waits for an "
-           "operator; 0: none.", 0, 32767),
-    Static("mirror.failed.retry.max.backoff.ms", J, "300000", "Greatest delay of a FAILED partition.", 1),
+    Static("mirror.coordinator.append.linger.ms", I, "10", "State records are gathered this long.",
+           0, kMaxInt),
+    Static("mirror.coordinator.load.buffer.size", I, "5242880",
+           "Accepted, not used: shards are read as "
+           "the log is.",
+           1, kMaxInt),
+    Static("mirror.coordinator.threads", I, "1", "Accepted, not used: the coordinator is one lane.",
+           1, kMaxInt),
+    Static("mirror.coordinator.write.timeout.ms", J, "5000",
+           "Accepted, not used: one replica needs no "
+           "patience.",
+           1),
+    Static("mirror.failed.retry.initial.backoff.ms", J, "100", "First delay of a FAILED partition.",
+           1),
+    Static("mirror.failed.retry.max.attempts", I, "20",
+           "Attempts before a FAILED partition waits for an "
+           "operator; 0: none.",
+           0, 32767),
+    Static("mirror.failed.retry.max.backoff.ms", J, "300000",
+           "Greatest delay of a FAILED partition.", 1),
     Dynamic("mirror.metadata.refresh.interval.ms", J, "30000",
             "How often source metadata is read; a change takes effect at the next start.", 1, kMax),
     Dynamic("mirror.num.replica.fetchers", I, "1",
-            "Fetchers a source broker and mirror; a change takes effect at the next start.", 1, 1024),
+            "Fetchers a source broker and mirror; a change takes effect at the next start.", 1,
+            1024),
     Dynamic("mirror.replication.throttled.rate", J, kForever,
-            "Bytes a second that mirrors may read for throttled replicas; not enforced by this version.", 0,
-            kMax),
-    Static("mirror.state.topic.num.partitions", I, "50", "Partitions of __mirror_state; fixed once it is "
-           "made.", 1, 10000),
-    Static("mirror.state.topic.replication.factor", H, "1", "Replicas of __mirror_state.", 1, INT16_MAX),
+            "Bytes a second that mirrors may read for throttled replicas; not enforced by this "
+            "version.",
+            0, kMax),
+    Static("mirror.state.topic.num.partitions", I, "50",
+           "Partitions of __mirror_state; fixed once it is "
+           "made.",
+           1, 10000),
+    Static("mirror.state.topic.replication.factor", H, "1", "Replicas of __mirror_state.", 1,
+           INT16_MAX),
     Static("node.id", I, kNull, "Id of this broker. Required.", 0, kMaxInt),
     Static("num.io.threads", I, "8", "Threads that may wait for the disk.", 1, 1024),
     Static("num.network.threads", I, "2", "Event loops for client connections.", 1, 1024),
@@ -182,25 +212,33 @@ constexpr ConfigDefinition kBrokerTable[] = {
     Static("producer.id.expiration.ms", I, "86400000", "Idle producers are forgotten.", 1, kMaxInt),
     Static("queued.max.request.bytes", J, "-1", "Bytes of requests held at once; -1 no limit.", -1),
     Static("queued.max.requests", I, "500", "Requests held at once.", 1, kMaxInt),
-    Static("replica.high.watermark.checkpoint.interval.ms", J, "5000", "How often high watermarks are "
-           "written.", 0),
-    Static("socket.receive.buffer.bytes", I, "-1", "Receive buffer of client connections; -1 the system's.",
-           -1, kMaxInt),
+    Static("replica.high.watermark.checkpoint.interval.ms", J, "5000",
+           "How often high watermarks are "
+           "written.",
+           0),
+    Static("socket.receive.buffer.bytes", I, "-1",
+           "Receive buffer of client connections; -1 the system's.", -1, kMaxInt),
     Static("socket.request.max.bytes", I, "104857600", "Greatest request.", 1, kMaxInt),
-    Static("socket.send.buffer.bytes", I, "-1", "Send buffer of client connections; -1 the system's.", -1,
-           kMaxInt),
-    Static("transaction.state.log.num.partitions", I, "50", "Partitions of __transaction_state.", 1, 10000),
+    Static("socket.send.buffer.bytes", I, "-1",
+           "Send buffer of client connections; -1 the system's.", -1, kMaxInt),
+    Static("transaction.state.log.num.partitions", I, "50", "Partitions of __transaction_state.", 1,
+           10000),
     Static("unclean.leader.election.enable", B, "false", "Default of the topic config."),
 };
 
-constexpr bool ByName(const ConfigDefinition& a, const ConfigDefinition& b) { return a.name < b.name; }
-static_assert(std::is_sorted(std::begin(kTopicTable), std::end(kTopicTable), ByName), "binary search");
-static_assert(std::is_sorted(std::begin(kBrokerTable), std::end(kBrokerTable), ByName), "binary search");
+constexpr bool ByName(const ConfigDefinition& a, const ConfigDefinition& b) {
+  return a.name < b.name;
+}
+static_assert(std::is_sorted(std::begin(kTopicTable), std::end(kTopicTable), ByName),
+              "binary search");
+static_assert(std::is_sorted(std::begin(kBrokerTable), std::end(kBrokerTable), ByName),
+              "binary search");
 
 template <size_t N>
 const ConfigDefinition* FindIn(const ConfigDefinition (&table)[N], std::string_view name) {
-  const auto* found = std::lower_bound(std::begin(table), std::end(table), name,
-                                       [](const auto& row, std::string_view key) { return row.name < key; });
+  const auto* found =
+      std::lower_bound(std::begin(table), std::end(table), name,
+                       [](const auto& row, std::string_view key) { return row.name < key; });
   return found != std::end(table) && found->name == name ? found : nullptr;
 }
 
@@ -232,7 +270,8 @@ constexpr CoarserKey kCoarserKeys[] = {
 };
 
 // What the broker's file says about a topic config, in the topic config's unit.
-std::optional<std::string> FromBrokerFile(const ConfigDefinition& definition, const BrokerConfig& broker) {
+std::optional<std::string> FromBrokerFile(const ConfigDefinition& definition,
+                                          const BrokerConfig& broker) {
   if (definition.broker_synonym.empty()) return std::nullopt;
   if (const auto given = broker.given.find(std::string(definition.broker_synonym));
       given != broker.given.end()) {
@@ -253,11 +292,13 @@ std::optional<std::string> FromBrokerFile(const ConfigDefinition& definition, co
 std::span<const ConfigDefinition> TopicConfigTable() { return kTopicTable; }
 std::span<const ConfigDefinition> BrokerConfigTable() { return kBrokerTable; }
 const ConfigDefinition* FindTopicConfig(std::string_view name) { return FindIn(kTopicTable, name); }
-const ConfigDefinition* FindBrokerConfig(std::string_view name) { return FindIn(kBrokerTable, name); }
+const ConfigDefinition* FindBrokerConfig(std::string_view name) {
+  return FindIn(kBrokerTable, name);
+}
 
 Status CheckConfigValue(const ConfigDefinition& definition, std::string_view value) {
-  if (Status s = CheckTypedValue(definition.name, definition.type, value, definition.min, definition.max,
-                                 definition.choices);
+  if (Status s = CheckTypedValue(definition.name, definition.type, value, definition.min,
+                                 definition.max, definition.choices);
       !s.ok()) {
     return s;
   }
@@ -268,11 +309,13 @@ Status CheckConfigValue(const ConfigDefinition& definition, std::string_view val
   if (definition.name.ends_with(".throttled.replicas") && !IsReplicaList(value)) {
     return bad("is neither * nor a list of partition:broker");
   }
-  if (definition.name == "min.cleanable.dirty.ratio" || definition.name == "log.cleaner.min.cleanable.ratio") {
+  if (definition.name == "min.cleanable.dirty.ratio" ||
+      definition.name == "log.cleaner.min.cleanable.ratio") {
     const double ratio = ParseDouble(value).value_or(-1);
     if (ratio < 0 || ratio > 1) return bad("is not between 0 and 1");
   }
-  if (definition.name == "compression.gzip.level" && ParseInt64(value) == 0) return bad("is not a gzip level");
+  if (definition.name == "compression.gzip.level" && ParseInt64(value) == 0)
+    return bad("is not a gzip level");
   return {};
 }
 
@@ -294,7 +337,8 @@ Status CheckTopicConfigs(const ConfigMap& configs, bool allow_mirror_name) {
   return {};
 }
 
-Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs, std::span<const ConfigChange> changes,
+Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs,
+                                     std::span<const ConfigChange> changes,
                                      const ConfigDefinition* (*definition_of)(std::string_view)) {
   ConfigMap next = configs;
   std::set<std::string_view> seen;
@@ -322,7 +366,8 @@ Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs, std::span<const C
     if (definition->type != ConfigType::kList) return bad("append and subtract are for lists");
     const auto present = next.find(change.name);
     std::vector<std::string> items =
-        SplitList(present != next.end() ? std::string_view(present->second) : definition->fallback.value_or(""));
+        SplitList(present != next.end() ? std::string_view(present->second)
+                                        : definition->fallback.value_or(""));
     for (const std::string& item : SplitList(*change.value)) {
       const auto found = std::find(items.begin(), items.end(), item);
       if (change.op == ConfigOp::kAppend && found == items.end()) items.push_back(item);
@@ -339,7 +384,8 @@ std::optional<std::string> EffectiveTopicConfig(std::string_view name, const Con
                                                 const BrokerConfig& broker) {
   const ConfigDefinition* definition = FindTopicConfig(name);
   if (definition == nullptr) return std::nullopt;
-  if (const auto set = overrides.find(std::string(name)); set != overrides.end()) return set->second;
+  if (const auto set = overrides.find(std::string(name)); set != overrides.end())
+    return set->second;
   if (auto value = FromBrokerFile(*definition, broker)) return value;
   if (!definition->fallback) return std::nullopt;
   return std::string(*definition->fallback);
@@ -377,7 +423,8 @@ LogConfig LogConfigFor(const ConfigMap& overrides, const BrokerConfig& broker) {
   return config;
 }
 
-std::vector<DescribedConfig> DescribeTopicConfigs(const ConfigMap& overrides, const BrokerConfig& broker,
+std::vector<DescribedConfig> DescribeTopicConfigs(const ConfigMap& overrides,
+                                                  const BrokerConfig& broker,
                                                   const ConfigMap& dynamic_broker) {
   (void)dynamic_broker;  // no key that topics inherit is dynamic
   std::vector<DescribedConfig> described;
@@ -427,7 +474,8 @@ std::vector<DescribedConfig> DescribeBrokerConfigs(const BrokerConfig& broker,
       config.synonyms.push_back({config.name, given->second, ConfigSource::kStaticBroker});
     }
     if (definition.fallback) {
-      config.synonyms.push_back({config.name, std::string(*definition.fallback), ConfigSource::kDefault});
+      config.synonyms.push_back(
+          {config.name, std::string(*definition.fallback), ConfigSource::kDefault});
     }
     if (!config.synonyms.empty()) {
       config.value = config.synonyms.front().value;

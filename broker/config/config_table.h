@@ -1,4 +1,5 @@
-// Definitions of every config kmirrord knows: name, type, default, check, synonyms. One table a level.
+// Definitions of every config kmirrord knows: name, type, default, check, synonyms. One table a
+// level.
 //
 // Pure and thread-safe. Used by CreateTopics, DescribeConfigs, (Incremental)AlterConfigs and the
 // parser of the broker's own file. Mirror-level configs are the library's: kmirror/mirror_config.h.
@@ -37,7 +38,7 @@ struct ConfigDefinition {
 
 std::span<const ConfigDefinition> TopicConfigTable();
 std::span<const ConfigDefinition> BrokerConfigTable();
-const ConfigDefinition* FindTopicConfig(std::string_view name);    // nullptr: unknown
+const ConfigDefinition* FindTopicConfig(std::string_view name);  // nullptr: unknown
 const ConfigDefinition* FindBrokerConfig(std::string_view name);
 inline constexpr std::string_view kMirrorNameConfig = "mirror.name";
 
@@ -54,15 +55,20 @@ struct ConfigChange {
   ConfigOp op = ConfigOp::kSet;
   std::optional<std::string> value;  // kSet, kAppend, kSubtract: required
 };
-// `configs` with the changes applied. kInvalidConfig: unknown key, null value, append or subtract on a
-// config that is no list; kInvalidRequest: one key twice. `definition_of` finds the key's definition.
-// Checks keys and operations, not the resulting values.
-Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs, std::span<const ConfigChange> changes,
+// `configs` with the changes applied. kInvalidConfig: unknown key, null value, append or subtract
+// on a config that is no list; kInvalidRequest: one key twice. `definition_of` finds the key's
+// definition. Checks keys and operations, not the resulting values.
+Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs,
+                                     std::span<const ConfigChange> changes,
                                      const ConfigDefinition* (*definition_of)(std::string_view));
 
 // One line of a DescribeConfigs answer. Sources are wire values (ConfigSource).
 enum class ConfigSource : int8_t {
-  kUnknown = 0, kDynamicTopic = 1, kDynamicBroker = 2, kDynamicDefaultBroker = 3, kStaticBroker = 4,
+  kUnknown = 0,
+  kDynamicTopic = 1,
+  kDynamicBroker = 2,
+  kDynamicDefaultBroker = 3,
+  kStaticBroker = 4,
   kDefault = 5,
 };
 struct ConfigSynonym {
@@ -81,7 +87,8 @@ struct DescribedConfig {
   std::vector<ConfigSynonym> synonyms;
 };
 // Every topic config, in order of name; `mirror.name` read-only and only when set (R2).
-std::vector<DescribedConfig> DescribeTopicConfigs(const ConfigMap& overrides, const BrokerConfig& broker,
+std::vector<DescribedConfig> DescribeTopicConfigs(const ConfigMap& overrides,
+                                                  const BrokerConfig& broker,
                                                   const ConfigMap& dynamic_broker);
 std::vector<DescribedConfig> DescribeBrokerConfigs(const BrokerConfig& broker,
                                                    const ConfigMap& dynamic_broker);

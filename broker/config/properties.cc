@@ -112,8 +112,9 @@ Result<Properties> ParseProperties(std::string_view text, std::string_view file)
                     std::string(file) + ":" + std::to_string(first_line) + ": broken \\u escape");
     }
     if (key.empty()) {
-      return Status(ErrorCode::kInvalidConfig,
-                    std::string(file) + ":" + std::to_string(first_line) + ": a value without a key");
+      return Status(
+          ErrorCode::kInvalidConfig,
+          std::string(file) + ":" + std::to_string(first_line) + ": a value without a key");
     }
     properties[std::move(key)] = std::move(property);
   }

@@ -55,7 +55,9 @@ Status CheckTopicName(std::string_view name) {
 }
 
 Controller::Controller(Options options)
-    : config_(std::move(options.config)), store_(options.store), cluster_id_(std::move(options.cluster_id)) {}
+    : config_(std::move(options.config)),
+      store_(options.store),
+      cluster_id_(std::move(options.cluster_id)) {}
 Controller::~Controller() = default;
 
 Result<std::unique_ptr<Controller>> Controller::Open(Options options) {
@@ -64,7 +66,8 @@ Result<std::unique_ptr<Controller>> Controller::Open(Options options) {
   return controller;
 }
 
-// --- Loading ------------------------------------------------------------------------------------------
+// --- Loading
+// ------------------------------------------------------------------------------------------
 
 Status Controller::Format() {
   const ProducerIdSpan span = ProducerIdRangeOf(cluster_id_, 0);
@@ -139,7 +142,8 @@ Status Controller::LoadAll() {
   return {};
 }
 
-// --- Listeners and images -----------------------------------------------------------------------------
+// --- Listeners and images
+// -----------------------------------------------------------------------------
 
 void Controller::AddListener(MetadataListener* listener) {
   std::lock_guard lock(mutex_);
@@ -189,7 +193,8 @@ void Controller::SetEndpoints(std::vector<BrokerImage::Endpoint> endpoints) {
   Publish(std::move(next));
 }
 
-// --- One change ---------------------------------------------------------------------------------------
+// --- One change
+// ---------------------------------------------------------------------------------------
 
 Controller::Change Controller::Begin() const {
   Change change;
@@ -223,7 +228,8 @@ Status Controller::Commit(Change change) {
   }
   for (const ImageDelta::Topic& topic : change.delta.topics) {
     if (topic.after == nullptr) collisions_.erase(CollisionKey(topic.before->name));
-    if (topic.before == nullptr) collisions_.emplace(CollisionKey(topic.after->name), topic.after->name);
+    if (topic.before == nullptr)
+      collisions_.emplace(CollisionKey(topic.after->name), topic.after->name);
   }
   const ImagePtr next = change.next;
   for (MetadataListener* listener : listeners_) listener->Apply(change.delta, *next);
@@ -232,7 +238,8 @@ Status Controller::Commit(Change change) {
   return {};
 }
 
-// --- Topics -------------------------------------------------------------------------------------------
+// --- Topics
+// -------------------------------------------------------------------------------------------
 
 Result<TopicPtr> Controller::CheckNewTopic(const NewTopic& asked, Origin origin) const {
   if (Status s = CheckTopicName(asked.name); !s.ok()) return s;
@@ -241,8 +248,8 @@ Result<TopicPtr> Controller::CheckNewTopic(const NewTopic& asked, Origin origin)
     return Status(ErrorCode::kTopicAlreadyExists, "topic " + asked.name + " already exists");
   }
   if (const auto other = collisions_.find(CollisionKey(asked.name)); other != collisions_.end()) {
-    return Status(ErrorCode::kInvalidTopic,
-                  "topic " + asked.name + " collides with topic " + other->second + " ('.' and '_' are one)");
+    return Status(ErrorCode::kInvalidTopic, "topic " + asked.name + " collides with topic " +
+                                                other->second + " ('.' and '_' are one)");
   }
   if (origin == Origin::kClient && asked.name == kStateTopicName) {
     return Status(ErrorCode::kInvalidRequest, asked.name + " is made with the first mirror");
@@ -290,7 +297,8 @@ std::vector<CreatedTopic> Controller::CreateTopics(std::vector<NewTopic> topics,
   std::lock_guard lock(mutex_);
   std::vector<CreatedTopic> created;
   created.reserve(topics.size());
-  for (const NewTopic& topic : topics) created.push_back(CreateLocked(topic, validate_only, origin));
+  for (const NewTopic& topic : topics)
+    created.push_back(CreateLocked(topic, validate_only, origin));
   return created;
 }
 
@@ -306,7 +314,9 @@ CreatedTopic Controller::EnsureTopic(const std::string& name) {
   // Kafka's settings of its internal topics.
   if (name == "__consumer_offsets") {
     wanted.partitions = config_.offsets_topic_num_partitions;
-    wanted.configs = {{"cleanup.policy", "compact"}, {"compression.type", "producer"}, {"segment.bytes", "104857600"}};
+    wanted.configs = {{"cleanup.policy", "compact"},
+                      {"compression.type", "producer"},
+                      {"segment.bytes", "104857600"}};
   } else if (name == "__transaction_state") {
     wanted.partitions = config_.transaction_state_log_num_partitions;
     wanted.configs = {{"cleanup.policy", "compact"},
@@ -315,8 +325,10 @@ CreatedTopic Controller::EnsureTopic(const std::string& name) {
                       {"unclean.leader.election.enable", "false"}};
   } else if (name == kStateTopicName) {
     wanted.partitions = config_.mirror_state_topic_num_partitions;
-    wanted.configs = {{"cleanup.policy", "compact"}, {"compression.type", "producer"},
-                      {"max.message.bytes", "16777216"}, {"retention.ms", "-1"}};
+    wanted.configs = {{"cleanup.policy", "compact"},
+                      {"compression.type", "producer"},
+                      {"max.message.bytes", "16777216"},
+                      {"retention.ms", "-1"}};
   } else if (!config_.auto_create_topics_enable) {
     return {{ErrorCode::kUnknownTopicOrPartition, "there is no topic " + name}, nullptr};
   }
@@ -329,7 +341,8 @@ CreatedTopic Controller::EnsureTopic(const std::string& name) {
 Status Controller::CheckTopicChange(const TopicImage& topic, Origin origin) {
   if (origin == Origin::kMirror) return {};
   if (topic.name == kStateTopicName) {
-    return {ErrorCode::kInvalidRequest, topic.name + " holds the state of mirrors and is not changed by clients"};
+    return {ErrorCode::kInvalidRequest,
+            topic.name + " holds the state of mirrors and is not changed by clients"};
   }
   const MirrorLink link = MirrorLinkOf(topic);
   if (link.desired == DesiredState::kMirroring || link.desired == DesiredState::kPaused) {
@@ -342,7 +355,8 @@ Status Controller::CheckTopicChange(const TopicImage& topic, Origin origin) {
 Status Controller::DeleteTopic(const Uuid& id, Origin origin) {
   std::lock_guard lock(mutex_);
   const TopicPtr topic = image()->topics.Find(id);
-  if (topic == nullptr) return {ErrorCode::kUnknownTopicId, "there is no topic with id " + id.ToString()};
+  if (topic == nullptr)
+    return {ErrorCode::kUnknownTopicId, "there is no topic with id " + id.ToString()};
   if (origin == Origin::kClient && !config_.delete_topic_enable) {
     return {ErrorCode::kTopicDeletionDisabled, "delete.topic.enable is false"};
   }
@@ -354,17 +368,21 @@ Status Controller::DeleteTopic(const Uuid& id, Origin origin) {
   return Commit(std::move(change));
 }
 
-Status Controller::CreatePartitions(const Uuid& id, int32_t count, bool validate_only, Origin origin) {
+Status Controller::CreatePartitions(const Uuid& id, int32_t count, bool validate_only,
+                                    Origin origin) {
   std::lock_guard lock(mutex_);
   const TopicPtr topic = image()->topics.Find(id);
-  if (topic == nullptr) return {ErrorCode::kUnknownTopicId, "there is no topic with id " + id.ToString()};
+  if (topic == nullptr)
+    return {ErrorCode::kUnknownTopicId, "there is no topic with id " + id.ToString()};
   if (Status s = CheckTopicChange(*topic, origin); !s.ok()) return s;
   if (count <= topic->partition_count()) {
     return {ErrorCode::kInvalidPartitions, "topic " + topic->name + " has " +
-                                               std::to_string(topic->partition_count()) + " partitions already"};
+                                               std::to_string(topic->partition_count()) +
+                                               " partitions already"};
   }
   if (count > kPartitionsMax) {
-    return {ErrorCode::kInvalidPartitions, "more than " + std::to_string(kPartitionsMax) + " partitions"};
+    return {ErrorCode::kInvalidPartitions,
+            "more than " + std::to_string(kPartitionsMax) + " partitions"};
   }
   if (validate_only) return {};
   auto next = std::make_shared<TopicImage>(*topic);

@@ -1,12 +1,12 @@
 // The one writer of the cluster's metadata.
 //
-// Each change: checked against the image -> listeners prepare -> stored durably -> listeners apply ->
-// the new image is published -> listeners are told. One change at a time, in order of version. An OK
-// answer means durable, applied on this broker and visible (R29); an error means nothing happened,
-// except kKafkaStorageError after a failed sync (metadata_store.h).
+// Each change: checked against the image -> listeners prepare -> stored durably -> listeners apply
+// -> the new image is published -> listeners are told. One change at a time, in order of version.
+// An OK answer means durable, applied on this broker and visible (R29); an error means nothing
+// happened, except kKafkaStorageError after a failed sync (metadata_store.h).
 //
-// Thread-safe. Every change blocks its caller for an fsync (and for creating directories): call from a
-// thread that may. Reading image() never blocks.
+// Thread-safe. Every change blocks its caller for an fsync (and for creating directories): call
+// from a thread that may. Reading image() never blocks.
 #pragma once
 
 #include <cstdint>
@@ -32,31 +32,36 @@ namespace kmirror::broker {
 // What changed from one image to the next.
 struct ImageDelta {
   struct Topic {
-    TopicPtr before;                            // nullptr: created
-    TopicPtr after;                             // nullptr: deleted
+    TopicPtr before;  // nullptr: created
+    TopicPtr after;   // nullptr: deleted
   };
   int64_t version = 0;
   std::vector<Topic> topics;
-  std::vector<std::string> mirrors;             // created, changed or removed: look into the image
+  std::vector<std::string> mirrors;  // created, changed or removed: look into the image
   bool broker_configs = false;
   bool features = false;
 };
 
-// Called with the controller's lock held, one call at a time: must not call the controller's changes.
-// Listeners are called in the order they were added; destroyed after the controller or removed first.
+// Called with the controller's lock held, one call at a time: must not call the controller's
+// changes. Listeners are called in the order they were added; destroyed after the controller or
+// removed first.
 class MetadataListener {
  public:
   virtual ~MetadataListener() = default;
   // Once, at Start: what was loaded.
-  virtual Status Load(const ImagePtr& image) { (void)image; return {}; }
-  // Before the change is stored: do what may fail (create directories). An error refuses the change;
-  // Undo then runs for those whose Prepare had answered OK, and for the one that failed.
+  virtual Status Load(const ImagePtr& image) {
+    (void)image;
+    return {};
+  }
+  // Before the change is stored: do what may fail (create directories). An error refuses the
+  // change; Undo then runs for those whose Prepare had answered OK, and for the one that failed.
   virtual Status Prepare(const ImageDelta& delta, const MetadataImage& next) {
     (void)delta, (void)next;
     return {};
   }
   virtual void Undo(const ImageDelta& delta) noexcept { (void)delta; }
-  // Durable and not yet visible or acknowledged: close write barriers, take leadership. Must succeed.
+  // Durable and not yet visible or acknowledged: close write barriers, take leadership. Must
+  // succeed.
   virtual void Apply(const ImageDelta& delta, const MetadataImage& next) noexcept {
     (void)delta, (void)next;
   }
@@ -68,20 +73,20 @@ class MetadataListener {
 
 struct NewTopic {
   std::string name;
-  Uuid id;                                      // zero: choose one
-  int32_t partitions = -1;                      // -1: num.partitions
-  int16_t replication_factor = -1;              // -1: the default; only 1 can be met by one broker
+  Uuid id;                          // zero: choose one
+  int32_t partitions = -1;          // -1: num.partitions
+  int16_t replication_factor = -1;  // -1: the default; only 1 can be met by one broker
   ConfigMap configs;
 };
 
 struct CreatedTopic {
   Status status;
-  TopicPtr topic;                               // set when OK (for validate_only: as it would be)
+  TopicPtr topic;  // set when OK (for validate_only: as it would be)
 };
 
 struct MirrorNameSetting {
   Uuid topic_id;
-  std::optional<std::string> value;             // NAME, NAME.paused, NAME.removed; nullopt removes
+  std::optional<std::string> value;  // NAME, NAME.paused, NAME.removed; nullopt removes
 };
 
 struct LeaderEpochBump {
@@ -91,7 +96,7 @@ struct LeaderEpochBump {
 
 struct ProducerIdRange {
   int64_t begin = 0;
-  int64_t end = 0;                              // exclusive
+  int64_t end = 0;  // exclusive
 };
 
 class Controller {
@@ -100,14 +105,14 @@ class Controller {
   enum class Origin { kClient, kMirror };
 
   struct Options {
-    MetadataStore* store = nullptr;             // outlives the controller
+    MetadataStore* store = nullptr;  // outlives the controller
     BrokerConfig config;
-    std::string cluster_id;                     // as meta.properties says
+    std::string cluster_id;  // as meta.properties says
   };
 
   // Loads the image; a new store is formatted (mirror.version 1 is finalized, R35).
-  // kInconsistentClusterId: the store belongs to another cluster. kCorruptMessage: a stored value does
-  // not decode; the text names the key.
+  // kInconsistentClusterId: the store belongs to another cluster. kCorruptMessage: a stored value
+  // does not decode; the text names the key.
   static Result<std::unique_ptr<Controller>> Open(Options options);
   ~Controller();
 
@@ -121,76 +126,84 @@ class Controller {
 
   ImagePtr image() const;
   const BrokerConfig& config() const { return config_; }
-  // The advertised endpoints, once the server knows its ports. Not stored, no delta: REQUIRES that it
-  // happens before MirrorHost::Start.
+  // The advertised endpoints, once the server knows its ports. Not stored, no delta: REQUIRES that
+  // it happens before MirrorHost::Start.
   void SetEndpoints(std::vector<BrokerImage::Endpoint> endpoints);
 
-  // --- Topics ----------------------------------------------------------------------------------------
+  // --- Topics
+  // ----------------------------------------------------------------------------------------
 
-  // Each topic is its own change; one that fails does not touch the others. Errors: kInvalidTopic (the
-  // name, or one that differs in '.' and '_' alone is taken), kTopicAlreadyExists (name or id),
-  // kInvalidPartitions, kInvalidReplicationFactor, kInvalidConfig (`mirror.name` unless kMirror),
-  // kInvalidRequest (clients and __mirror_state), kKafkaStorageError.
+  // Each topic is its own change; one that fails does not touch the others. Errors: kInvalidTopic
+  // (the name, or one that differs in '.' and '_' alone is taken), kTopicAlreadyExists (name or
+  // id), kInvalidPartitions, kInvalidReplicationFactor, kInvalidConfig (`mirror.name` unless
+  // kMirror), kInvalidRequest (clients and __mirror_state), kKafkaStorageError.
   std::vector<CreatedTopic> CreateTopics(std::vector<NewTopic> topics, bool validate_only,
                                          Origin origin = Origin::kClient);
   CreatedTopic CreateTopic(NewTopic topic, Origin origin = Origin::kClient);
-  // For Metadata and FindCoordinator requests: the topic, created if need be. Kafka's internal topics
-  // and __mirror_state get their own partition counts and configs, others the broker's defaults;
-  // kUnknownTopicOrPartition for those when auto.create.topics.enable is false.
+  // For Metadata and FindCoordinator requests: the topic, created if need be. Kafka's internal
+  // topics and __mirror_state get their own partition counts and configs, others the broker's
+  // defaults; kUnknownTopicOrPartition for those when auto.create.topics.enable is false.
   CreatedTopic EnsureTopic(const std::string& name);
 
   // kUnknownTopicId; kMirrorTopicNotStopped when a mirror owns it and its stop is not wanted (the
-  // server asks Mirror::CheckTopicChange first, which knows the partitions); kTopicDeletionDisabled.
+  // server asks Mirror::CheckTopicChange first, which knows the partitions);
+  // kTopicDeletionDisabled.
   Status DeleteTopic(const Uuid& id, Origin origin = Origin::kClient);
   // `count` is the new total. kInvalidPartitions: not greater than now. Otherwise as DeleteTopic.
   Status CreatePartitions(const Uuid& id, int32_t count, bool validate_only,
                           Origin origin = Origin::kClient);
 
-  // --- Configs ---------------------------------------------------------------------------------------
+  // --- Configs
+  // ---------------------------------------------------------------------------------------
 
   Status AlterTopicConfigs(const std::string& topic, std::span<const ConfigChange> changes,
                            bool validate_only);
   // AlterConfigs (33): `configs` replace all overrides; `mirror.name` stays as it is.
   Status ReplaceTopicConfigs(const std::string& topic, ConfigMap configs, bool validate_only);
   // broker -1: the cluster-wide default. Only keys that are dynamic.
-  Status AlterBrokerConfigs(int32_t broker, std::span<const ConfigChange> changes, bool validate_only);
+  Status AlterBrokerConfigs(int32_t broker, std::span<const ConfigChange> changes,
+                            bool validate_only);
   // Existing mirrors only (kUnknownClusterMirror); keys in either spelling (R25).
   Status AlterMirrorConfigs(const std::string& mirror, std::span<const ConfigChange> changes,
                             bool validate_only);
 
-  // --- What the library asks (kmirror/host/controller.h has the contracts). Whether a mirror exists, or
-  // its topics are stopped, is the library's to judge: it holds the states. ---------------------------
+  // --- What the library asks (kmirror/host/controller.h has the contracts). Whether a mirror
+  // exists, or its topics are stopped, is the library's to judge: it holds the states.
+  // ---------------------------
 
   Status SetMirrorNames(std::span<const MirrorNameSetting> changes, int64_t expected_version);
   Status SetMirrorConfigs(const std::string& mirror,
-                          const std::map<std::string, std::optional<std::string>>& changes, bool create);
+                          const std::map<std::string, std::optional<std::string>>& changes,
+                          bool create);
   Status DeleteMirror(const std::string& mirror, int64_t expected_version);
   Status BumpLeaderEpochs(std::span<const LeaderEpochBump> bumps);
 
-  // --- Producer ids (R9) -----------------------------------------------------------------------------
+  // --- Producer ids (R9)
+  // -----------------------------------------------------------------------------
 
-  // `count` ids never given out before, also not before a crash. count in [1, 100000]. Cheap: ids are
-  // reserved on disk in blocks.
+  // `count` ids never given out before, also not before a crash. count in [1, 100000]. Cheap: ids
+  // are reserved on disk in blocks.
   Result<ProducerIdRange> AllocateProducerIds(int32_t count);
   // Ids given out from now on are above `max_seen`, if it lies in this cluster's range.
   Status RaiseProducerIdFloor(int64_t max_seen);
 
-  // --- Features --------------------------------------------------------------------------------------
+  // --- Features
+  // --------------------------------------------------------------------------------------
 
   // kInvalidUpdateVersion: unknown feature or level. Only `mirror.version` 0 and 1 for now.
   Status UpdateFeature(std::string_view feature, int16_t level, bool validate_only);
 
  private:
   explicit Controller(Options options);
-  struct Change {                               // one under construction
+  struct Change {  // one under construction
     std::shared_ptr<MetadataImage> next;
     ImageDelta delta;
     std::vector<StoreChange> batch;
   };
   struct ProducerIds {
-    int32_t generation = 0;                     // which range of the cluster's sequence of ranges
-    int64_t next = 0;                           // first id never given out
-    int64_t reserved = 0;                       // exclusive: what the store says; a start goes on here
+    int32_t generation = 0;  // which range of the cluster's sequence of ranges
+    int64_t next = 0;        // first id never given out
+    int64_t reserved = 0;    // exclusive: what the store says; a start goes on here
   };
 
   Status LoadAll();
@@ -212,14 +225,14 @@ class Controller {
   MetadataStore* const store_;
   const std::string cluster_id_;
 
-  std::mutex mutex_;                            // one change at a time; guards what follows
+  std::mutex mutex_;  // one change at a time; guards what follows
   std::vector<MetadataListener*> listeners_;
   bool started_ = false;
-  int64_t revision_ = 0;                        // of the store
+  int64_t revision_ = 0;  // of the store
   ProducerIds ids_;
   std::map<std::string, std::string> collisions_;  // names with '.' as '_' -> name
 
-  mutable std::mutex image_mutex_;              // only to copy or swap the pointer
+  mutable std::mutex image_mutex_;  // only to copy or swap the pointer
   ImagePtr image_;
 };
 

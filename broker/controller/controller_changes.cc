@@ -17,8 +17,8 @@ Status UnknownMirror(const std::string& mirror) {
   return {ErrorCode::kUnknownClusterMirror, "there is no mirror " + mirror};
 }
 
-// What IncrementalAlterConfigs sees of a mirror's configs, in the shape of the other tables. List and
-// password types keep their meaning; nullptr: unknown.
+// What IncrementalAlterConfigs sees of a mirror's configs, in the shape of the other tables. List
+// and password types keep their meaning; nullptr: unknown.
 const ConfigDefinition* MirrorDefinition(std::string_view name) {
   static const std::map<std::string_view, ConfigDefinition> definitions = [] {
     std::map<std::string_view, ConfigDefinition> table;
@@ -52,7 +52,8 @@ Status CheckFixed(const ConfigMap& before, const ConfigMap& after) {
 
 }  // namespace
 
-// --- Configs ------------------------------------------------------------------------------------------
+// --- Configs
+// ------------------------------------------------------------------------------------------
 
 Status Controller::StoreTopicConfigs(const TopicPtr& topic, ConfigMap configs, bool validate_only) {
   if (Status s = CheckTopicConfigs(configs, true); !s.ok()) return s;
@@ -79,14 +80,16 @@ Status Controller::AlterTopicConfigs(const std::string& name, std::span<const Co
   return StoreTopicConfigs(topic, std::move(*configs), validate_only);
 }
 
-Status Controller::ReplaceTopicConfigs(const std::string& name, ConfigMap configs, bool validate_only) {
+Status Controller::ReplaceTopicConfigs(const std::string& name, ConfigMap configs,
+                                       bool validate_only) {
   std::lock_guard lock(mutex_);
   const TopicPtr topic = image()->topics.Find(name);
   if (topic == nullptr) return {ErrorCode::kUnknownTopicOrPartition, "there is no topic " + name};
   if (configs.contains(std::string(kMirrorNameConfig))) {
     return {ErrorCode::kInvalidConfig, "mirror.name: only the mirror requests change it"};
   }
-  if (const auto kept = topic->configs.find(std::string(kMirrorNameConfig)); kept != topic->configs.end()) {
+  if (const auto kept = topic->configs.find(std::string(kMirrorNameConfig));
+      kept != topic->configs.end()) {
     configs.insert(*kept);
   }
   return StoreTopicConfigs(topic, std::move(configs), validate_only);
@@ -101,11 +104,13 @@ Status Controller::AlterBrokerConfigs(int32_t broker, std::span<const ConfigChan
   for (const ConfigChange& change : changes) {
     const ConfigDefinition* definition = FindBrokerConfig(change.name);
     if (definition != nullptr && definition->read_only) {
-      return {ErrorCode::kInvalidRequest, change.name + ": cannot be changed while the broker runs"};
+      return {ErrorCode::kInvalidRequest,
+              change.name + ": cannot be changed while the broker runs"};
     }
   }
   ConfigMap before;
-  if (const auto found = image()->broker_configs.find(broker); found != image()->broker_configs.end()) {
+  if (const auto found = image()->broker_configs.find(broker);
+      found != image()->broker_configs.end()) {
     before = found->second;
   }
   Result<ConfigMap> configs = ApplyConfigChanges(before, changes, FindBrokerConfig);
@@ -126,8 +131,8 @@ Status Controller::AlterBrokerConfigs(int32_t broker, std::span<const ConfigChan
   return Commit(std::move(change));
 }
 
-Status Controller::AlterMirrorConfigs(const std::string& mirror, std::span<const ConfigChange> changes,
-                                      bool validate_only) {
+Status Controller::AlterMirrorConfigs(const std::string& mirror,
+                                      std::span<const ConfigChange> changes, bool validate_only) {
   std::lock_guard lock(mutex_);
   const ImagePtr now = image();
   const auto found = now->mirrors.find(mirror);
@@ -146,9 +151,11 @@ Status Controller::AlterMirrorConfigs(const std::string& mirror, std::span<const
   return Commit(std::move(change));
 }
 
-// --- Mirrors ------------------------------------------------------------------------------------------
+// --- Mirrors
+// ------------------------------------------------------------------------------------------
 
-Status Controller::SetMirrorNames(std::span<const MirrorNameSetting> changes, int64_t expected_version) {
+Status Controller::SetMirrorNames(std::span<const MirrorNameSetting> changes,
+                                  int64_t expected_version) {
   std::lock_guard lock(mutex_);
   const ImagePtr now = image();
   Change change = Begin();
@@ -156,7 +163,8 @@ Status Controller::SetMirrorNames(std::span<const MirrorNameSetting> changes, in
   for (const MirrorNameSetting& setting : changes) {
     const TopicPtr topic = now->topics.Find(setting.topic_id);
     if (topic == nullptr) {
-      return {ErrorCode::kUnknownTopicId, "there is no topic with id " + setting.topic_id.ToString()};
+      return {ErrorCode::kUnknownTopicId,
+              "there is no topic with id " + setting.topic_id.ToString()};
     }
     if (!seen.insert(setting.topic_id).second) {
       return {ErrorCode::kInvalidRequest, "topic " + topic->name + " given twice"};
@@ -179,9 +187,9 @@ Status Controller::SetMirrorNames(std::span<const MirrorNameSetting> changes, in
   return Commit(std::move(change));
 }
 
-Status Controller::SetMirrorConfigs(const std::string& mirror,
-                                    const std::map<std::string, std::optional<std::string>>& changes,
-                                    bool create) {
+Status Controller::SetMirrorConfigs(
+    const std::string& mirror, const std::map<std::string, std::optional<std::string>>& changes,
+    bool create) {
   std::lock_guard lock(mutex_);
   const ImagePtr now = image();
   const auto found = now->mirrors.find(mirror);
@@ -247,18 +255,21 @@ Status Controller::BumpLeaderEpochs(std::span<const LeaderEpochBump> bumps) {
   for (const LeaderEpochBump& bump : bumps) {
     const TopicPtr topic = now->topics.Find(bump.partition.topic_id);
     if (topic == nullptr) {
-      return {ErrorCode::kUnknownTopicId, "there is no topic with id " + bump.partition.topic_id.ToString()};
+      return {ErrorCode::kUnknownTopicId,
+              "there is no topic with id " + bump.partition.topic_id.ToString()};
     }
     const int32_t index = bump.partition.partition;
     if (index < 0 || index >= topic->partition_count()) {
-      return {ErrorCode::kUnknownTopicOrPartition, "topic " + topic->name + " has no partition " + std::to_string(index)};
+      return {ErrorCode::kUnknownTopicOrPartition,
+              "topic " + topic->name + " has no partition " + std::to_string(index)};
     }
     if (bump.min_leader_epoch == std::numeric_limits<int32_t>::max()) {
       return {ErrorCode::kInvalidRequest, "there is no leader epoch above 2147483647"};
     }
     const auto found = changed.find(topic->id);
     const TopicImage& present = found == changed.end() ? *topic : *found->second;
-    if (present.partitions[static_cast<size_t>(index)].leader_epoch > bump.min_leader_epoch) continue;
+    if (present.partitions[static_cast<size_t>(index)].leader_epoch > bump.min_leader_epoch)
+      continue;
     const auto place = changed.try_emplace(topic->id, nullptr).first;
     if (place->second == nullptr) place->second = std::make_shared<TopicImage>(*topic);
     place->second->partitions[static_cast<size_t>(index)].leader_epoch = bump.min_leader_epoch + 1;
@@ -268,11 +279,12 @@ Status Controller::BumpLeaderEpochs(std::span<const LeaderEpochBump> bumps) {
   return Commit(std::move(change));
 }
 
-// --- Producer ids -------------------------------------------------------------------------------------
+// --- Producer ids
+// -------------------------------------------------------------------------------------
 
 Status Controller::StoreProducerIds(const ProducerIds& ids) {
-  const Result<int64_t> revision =
-      store_->Apply({{std::string(kClusterKey), EncodeClusterRecord(image()->mirror_feature, ids)}});
+  const Result<int64_t> revision = store_->Apply(
+      {{std::string(kClusterKey), EncodeClusterRecord(image()->mirror_feature, ids)}});
   if (!revision.ok()) return revision.status();
   // Readers see nothing of it: no image, no delta.
   revision_ = *revision;
@@ -281,7 +293,8 @@ Status Controller::StoreProducerIds(const ProducerIds& ids) {
 
 Result<ProducerIdRange> Controller::AllocateProducerIds(int32_t count) {
   if (count < 1 || count > 100000) {
-    return Status(ErrorCode::kInvalidRequest, "a block of " + std::to_string(count) + " producer ids");
+    return Status(ErrorCode::kInvalidRequest,
+                  "a block of " + std::to_string(count) + " producer ids");
   }
   std::lock_guard lock(mutex_);
   ProducerIds ids = ids_;
@@ -314,7 +327,8 @@ Status Controller::RaiseProducerIdFloor(int64_t max_seen) {
   return {};
 }
 
-// --- Features -----------------------------------------------------------------------------------------
+// --- Features
+// -----------------------------------------------------------------------------------------
 
 Status Controller::UpdateFeature(std::string_view feature, int16_t level, bool validate_only) {
   std::lock_guard lock(mutex_);

@@ -43,7 +43,7 @@ class FileMetadataStore::Impl {
   Status Open();
   Result<int64_t> Apply(std::vector<StoreChange> batch);
 
-  std::mutex mutex;                             // guards everything
+  std::mutex mutex;  // guards everything
   StoreMap map;
   StoreWatchers watchers;
   int64_t torn_bytes = 0;
@@ -68,12 +68,12 @@ class FileMetadataStore::Impl {
   FileIo* const io_;
   const int64_t snapshot_after_bytes_;
   int lock_fd_ = -1;
-  int fd_ = -1;                                 // the log that is appended to
-  int64_t base_ = 0;                            // its base revision
-  int64_t end_ = 0;                             // its size
-  int64_t snapshot_bytes_ = 0;                  // size of the newest snapshot
-  int64_t next_attempt_bytes_ = 0;              // after a failed snapshot: not before the log is this long
-  Status broken_;                               // not OK: nobody knows what is on disk
+  int fd_ = -1;                     // the log that is appended to
+  int64_t base_ = 0;                // its base revision
+  int64_t end_ = 0;                 // its size
+  int64_t snapshot_bytes_ = 0;      // size of the newest snapshot
+  int64_t next_attempt_bytes_ = 0;  // after a failed snapshot: not before the log is this long
+  Status broken_;                   // not OK: nobody knows what is on disk
 };
 
 Result<std::vector<int64_t>> FileMetadataStore::Impl::Files(std::string_view suffix) const {
@@ -111,12 +111,14 @@ Status FileMetadataStore::Impl::Open() {
   const Result<std::vector<int64_t>> logs = Files(kLogSuffix);
   if (!logs.ok()) return logs.status();
   if (Status s = LoadSnapshot(*snapshots); !s.ok()) return s;
-  // A crash, or a full disk, between a snapshot and its log leaves batches after the snapshot in the
-  // older log: every log is read, and gives what is newer than what was read before.
+  // A crash, or a full disk, between a snapshot and its log leaves batches after the snapshot in
+  // the older log: every log is read, and gives what is newer than what was read before.
   for (const int64_t base : *logs) {
     if (Status s = Replay(base); !s.ok()) return s;
   }
-  if (Status s = logs->empty() ? OpenLog(map.revision(), true) : OpenLog(logs->back(), false); !s.ok()) return s;
+  if (Status s = logs->empty() ? OpenLog(map.revision(), true) : OpenLog(logs->back(), false);
+      !s.ok())
+    return s;
   RemoveOlder();
   return {};
 }
@@ -141,7 +143,8 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
   const std::string path = Path(base, kLogSuffix);
   if (base > map.revision()) {
     return {ErrorCode::kCorruptMessage, path + ": the metadata between revision " +
-                                            std::to_string(map.revision()) + " and this file is missing"};
+                                            std::to_string(map.revision()) +
+                                            " and this file is missing"};
   }
   const Result<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
@@ -150,14 +153,15 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
     return {ErrorCode::kCorruptMessage, path + ": not a metadata log"};
   }
   size_t at = kStoreLogHeaderBytes;
-  int64_t last = base;                          // revision of the batch before `at`
+  int64_t last = base;  // revision of the batch before `at`
   while (at < bytes.size()) {
     size_t size = 0;
     const std::optional<StoreBatch> batch = DecodeBatch(bytes.subspan(at), &size);
     const std::string place = path + " at " + std::to_string(at) + ": ";
     if (!batch) {
       if (HasLaterBatch(bytes.subspan(at), last)) {
-        return {ErrorCode::kCorruptMessage, place + "a metadata batch is damaged and whole ones follow it"};
+        return {ErrorCode::kCorruptMessage,
+                place + "a metadata batch is damaged and whole ones follow it"};
       }
       torn_bytes = static_cast<int64_t>(bytes.size() - at);
       const int fd = io_->Open(path, O_RDWR, 0600);
@@ -172,8 +176,8 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
     // In a log that a failed roll left behind, batches up to the snapshot come once more.
     if (batch->revision > map.revision()) {
       if (batch->revision != map.revision() + 1) {
-        return {ErrorCode::kCorruptMessage, place + "revision " + std::to_string(batch->revision) + " follows " +
-                                                std::to_string(map.revision())};
+        return {ErrorCode::kCorruptMessage, place + "revision " + std::to_string(batch->revision) +
+                                                " follows " + std::to_string(map.revision())};
       }
       map.Apply(batch->changes, batch->revision);
     }
@@ -190,7 +194,7 @@ Status FileMetadataStore::Impl::OpenLog(int64_t base, bool create) {
   }
   const int fd = io_->Open(path, O_RDWR, 0600);
   if (fd < 0) return ErrnoStatus("open", path, errno);
-  struct stat st {};
+  struct stat st{};
   if (::fstat(fd, &st) != 0) {
     const Status s = ErrnoStatus("stat", path, errno);
     ::close(fd);
@@ -219,8 +223,9 @@ Status FileMetadataStore::Impl::Append(const std::vector<uint8_t>& bytes) {
   }
   if (io_->Sync(fd_, false) != 0) {
     // The pages may be clean now and lost: a second sync that succeeds would prove nothing.
-    broken_ = {ErrorCode::kKafkaStorageError, ErrnoStatus("sync", Path(base_, kLogSuffix), errno).message() +
-                                                  "; the metadata is read-only until the broker starts again"};
+    broken_ = {ErrorCode::kKafkaStorageError,
+               ErrnoStatus("sync", Path(base_, kLogSuffix), errno).message() +
+                   "; the metadata is read-only until the broker starts again"};
     return broken_;
   }
   end_ += static_cast<int64_t>(bytes.size());
@@ -233,7 +238,8 @@ Result<int64_t> FileMetadataStore::Impl::Apply(std::vector<StoreChange> changes)
   StoreBatch batch{map.revision() + 1, std::move(changes)};
   const std::vector<uint8_t> bytes = EncodeBatch(batch);
   if (bytes.size() > kStoreBatchBytesMax) {
-    return Status(ErrorCode::kInvalidRequest, "a metadata change of " + std::to_string(bytes.size()) + " bytes");
+    return Status(ErrorCode::kInvalidRequest,
+                  "a metadata change of " + std::to_string(bytes.size()) + " bytes");
   }
   if (Status s = Append(bytes); !s.ok()) return s;
   map.Apply(batch.changes, batch.revision);
@@ -253,7 +259,8 @@ void FileMetadataStore::Impl::MaybeSnapshot() {
 
 Status FileMetadataStore::Impl::Roll() {
   const std::vector<uint8_t> bytes = EncodeSnapshot(map.revision(), map.entries());
-  if (Status s = ReplaceFile(io_, Path(map.revision(), kSnapshotSuffix), Text(bytes)); !s.ok()) return s;
+  if (Status s = ReplaceFile(io_, Path(map.revision(), kSnapshotSuffix), Text(bytes)); !s.ok())
+    return s;
   if (Status s = OpenLog(map.revision(), true); !s.ok()) return s;
   snapshot_bytes_ = static_cast<int64_t>(bytes.size());
   RemoveOlder();
@@ -261,18 +268,18 @@ Status FileMetadataStore::Impl::Roll() {
 }
 
 void FileMetadataStore::Impl::RemoveOlder() {
-  // Best effort: what stays is read again, found old and removed at the next opening. A log may only
-  // go when a snapshot covers it, and everything in it.
+  // Best effort: what stays is read again, found old and removed at the next opening. A log may
+  // only go when a snapshot covers it, and everything in it.
   const Result<std::vector<int64_t>> snapshots = Files(kSnapshotSuffix);
   const Result<std::vector<int64_t>> logs = Files(kLogSuffix);
   if (!snapshots.ok() || !logs.ok() || snapshots->empty()) return;
   const int64_t newest = snapshots->back();
-  if (base_ < newest) return;                   // the log before the snapshot is still in use
+  if (base_ < newest) return;  // the log before the snapshot is still in use
   for (const int64_t revision : *snapshots) {
     if (revision < newest) io_->Remove(Path(revision, kSnapshotSuffix));
   }
-  // Opening may have found batches after the snapshot in an older log (a roll that failed half way):
-  // then base_ == newest and that log still holds what no snapshot has.
+  // Opening may have found batches after the snapshot in an older log (a roll that failed half
+  // way): then base_ == newest and that log still holds what no snapshot has.
   if (map.revision() != newest && !logs->empty() && logs->front() < newest) return;
   for (const int64_t base : *logs) {
     if (base < newest) io_->Remove(Path(base, kLogSuffix));

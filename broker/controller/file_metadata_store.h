@@ -4,9 +4,9 @@
 //   <20 digits>.log        the batches after that revision, each with its checksum
 //
 // A batch is on disk before Apply answers. A torn tail (the batch that was being written when the
-// power went) is cut at opening; damage anywhere else refuses to open. A snapshot is written when the
-// log has grown past `snapshot_after_bytes` and past the size of the last snapshot, so that the cost
-// of snapshots stays in proportion to what is written.
+// power went) is cut at opening; damage anywhere else refuses to open. A snapshot is written when
+// the log has grown past `snapshot_after_bytes` and past the size of the last snapshot, so that the
+// cost of snapshots stays in proportion to what is written.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace kmirror::broker {
 class FileMetadataStore final : public MetadataStore {
  public:
   struct Options {
-    std::string directory;                      // created if missing
-    FileIo* io = nullptr;                       // null: the real one; outlives the store
+    std::string directory;  // created if missing
+    FileIo* io = nullptr;   // null: the real one; outlives the store
     int64_t snapshot_after_bytes = 4 << 20;
   };
 
@@ -45,7 +45,7 @@ class FileMetadataStore final : public MetadataStore {
  private:
   class Impl;
   explicit FileMetadataStore(std::shared_ptr<Impl> impl);
-  const std::shared_ptr<Impl> impl_;            // shared with watches
+  const std::shared_ptr<Impl> impl_;  // shared with watches
 };
 
 }  // namespace kmirror::broker

@@ -15,8 +15,8 @@ std::optional<std::string> MirrorName(const TopicImage& topic) {
   return found->second;
 }
 
-// While a mirror owns the log its batches bring their own epochs: the leader's enters the history with
-// the first batch this broker writes itself (fetcher-and-log.md 2.5).
+// While a mirror owns the log its batches bring their own epochs: the leader's enters the history
+// with the first batch this broker writes itself (fetcher-and-log.md 2.5).
 bool EntersHistory(const TopicImage& topic) { return MirrorLinkOf(topic).mirror.empty(); }
 
 std::string PartitionName(const std::string& topic, int32_t partition) {
@@ -35,16 +35,18 @@ LocalWrites ClosedMode(const TopicImage& topic) {
 
 Status Replica::SetLocalWrites(LocalWrites mode, int32_t leader_epoch, int64_t metadata_version) {
   std::lock_guard lock(mutex_);
-  if (removed()) return {ErrorCode::kNotLeaderOrFollower, PartitionName(topic_, id_.partition) + " was deleted"};
+  if (removed())
+    return {ErrorCode::kNotLeaderOrFollower, PartitionName(topic_, id_.partition) + " was deleted"};
   if (leader_epoch != this->leader_epoch()) {
-    return {ErrorCode::kFencedLeaderEpoch, PartitionName(topic_, id_.partition) + " is led with epoch " +
-                                               std::to_string(this->leader_epoch()) + ", not " +
-                                               std::to_string(leader_epoch)};
+    return {ErrorCode::kFencedLeaderEpoch,
+            PartitionName(topic_, id_.partition) + " is led with epoch " +
+                std::to_string(this->leader_epoch()) + ", not " + std::to_string(leader_epoch)};
   }
   if (metadata_version < barrier_version_) {
-    return {ErrorCode::kFencedStateEpoch, PartitionName(topic_, id_.partition) + ": metadata version " +
-                                              std::to_string(barrier_version_) + " has set the barrier after " +
-                                              std::to_string(metadata_version)};
+    return {ErrorCode::kFencedStateEpoch,
+            PartitionName(topic_, id_.partition) + ": metadata version " +
+                std::to_string(barrier_version_) + " has set the barrier after " +
+                std::to_string(metadata_version)};
   }
   barrier_version_ = metadata_version;
   log_->SetLocalWrites(mode);
@@ -64,7 +66,8 @@ Status Replica::Lead(int32_t leader_epoch, bool enter_in_history) {
   return s;
 }
 
-LogDirectory::LogDirectory(LogManager* logs, const BrokerConfig& config) : logs_(logs), config_(config) {}
+LogDirectory::LogDirectory(LogManager* logs, const BrokerConfig& config)
+    : logs_(logs), config_(config) {}
 
 std::shared_ptr<Replica> LogDirectory::Find(const TopicIdPartition& partition) const {
   std::shared_lock lock(mutex_);
@@ -75,7 +78,8 @@ std::shared_ptr<Replica> LogDirectory::Find(const TopicIdPartition& partition) c
 std::shared_ptr<Replica> LogDirectory::Find(std::string_view topic, int32_t partition) const {
   std::shared_lock lock(mutex_);
   const auto found = by_name_.find(topic);
-  if (found == by_name_.end() || partition < 0 || static_cast<size_t>(partition) >= found->second.size()) {
+  if (found == by_name_.end() || partition < 0 ||
+      static_cast<size_t>(partition) >= found->second.size()) {
     return nullptr;
   }
   return found->second[static_cast<size_t>(partition)];
@@ -105,9 +109,10 @@ Status LogDirectory::Load(const ImagePtr& image) {
         if (directory.name == name) why = directory.why;
       }
       if (why.ok()) {
-        // Missing ones are made anew: metadata never names a partition before its directory is durable,
-        // so somebody has taken it away.
-        Result<std::shared_ptr<PartitionLog>> log = logs_->Create(topic->name, p, topic->id, config);
+        // Missing ones are made anew: metadata never names a partition before its directory is
+        // durable, so somebody has taken it away.
+        Result<std::shared_ptr<PartitionLog>> log =
+            logs_->Create(topic->name, p, topic->id, config);
         why = log.status();
         if (log.ok()) {
           (*log)->SetConfig(config);
@@ -152,9 +157,10 @@ Status LogDirectory::RemoveStrays(const MetadataImage& image) {
   return {};
 }
 
-Status LogDirectory::Register(const TopicImage& topic, int32_t partition, std::shared_ptr<PartitionLog> log,
-                              int64_t version) {
-  auto replica = std::make_shared<Replica>(TopicIdPartition{topic.id, partition}, topic.name, std::move(log));
+Status LogDirectory::Register(const TopicImage& topic, int32_t partition,
+                              std::shared_ptr<PartitionLog> log, int64_t version) {
+  auto replica =
+      std::make_shared<Replica>(TopicIdPartition{topic.id, partition}, topic.name, std::move(log));
   // The barrier first: nobody may find the replica open.
   replica->ForceLocalWrites(ClosedMode(topic), version);
   const int32_t epoch = topic.partitions[static_cast<size_t>(partition)].leader_epoch;
@@ -195,14 +201,15 @@ void LogDirectory::Undo(const ImageDelta& delta) noexcept {
       if (logs_->Find(change.after->name, p) == nullptr) continue;
       // What stays is a stray without records; the next start removes it.
       if (Status s = logs_->Delete(change.after->name, p); !s.ok()) {
-        spdlog::warn("event=undo_failed partition={} reason=\"{}\"", PartitionName(change.after->name, p),
-                     s.ToString());
+        spdlog::warn("event=undo_failed partition={} reason=\"{}\"",
+                     PartitionName(change.after->name, p), s.ToString());
       }
     }
   }
 }
 
-void LogDirectory::ApplyChanged(const TopicImage& before, const TopicImage& after, int64_t version) {
+void LogDirectory::ApplyChanged(const TopicImage& before, const TopicImage& after,
+                                int64_t version) {
   const bool barrier = MirrorName(before) != MirrorName(after);
   const bool config = before.configs != after.configs;
   const LogConfig log_config = LogConfigFor(after.configs, config_);
@@ -231,11 +238,12 @@ void LogDirectory::Apply(const ImageDelta& delta, const MetadataImage& next) noe
     const int32_t first = change.before == nullptr ? 0 : change.before->partition_count();
     for (int32_t p = first; p < change.after->partition_count(); ++p) {
       std::shared_ptr<PartitionLog> log = logs_->Find(change.after->name, p);
-      const Status s = log == nullptr ? Status(ErrorCode::kKafkaStorageError, "its directory is gone")
-                                      : Register(*change.after, p, std::move(log), next.version);
+      const Status s = log == nullptr
+                           ? Status(ErrorCode::kKafkaStorageError, "its directory is gone")
+                           : Register(*change.after, p, std::move(log), next.version);
       if (s.ok()) continue;
-      spdlog::error("event=partition_offline partition={} reason=\"{}\"", PartitionName(change.after->name, p),
-                    s.ToString());
+      spdlog::error("event=partition_offline partition={} reason=\"{}\"",
+                    PartitionName(change.after->name, p), s.ToString());
       std::unique_lock lock(mutex_);
       offline_.emplace_back(TopicIdPartition{change.after->id, p}, s);
     }
@@ -260,8 +268,8 @@ void LogDirectory::Published(const ImageDelta& delta, const ImagePtr& image) noe
     for (int32_t p = 0; p < change.before->partition_count(); ++p) {
       // What stays is a stray; the next start removes it.
       if (Status s = logs_->Delete(change.before->name, p); !s.ok()) {
-        spdlog::error("event=delete_failed partition={} reason=\"{}\"", PartitionName(change.before->name, p),
-                      s.ToString());
+        spdlog::error("event=delete_failed partition={} reason=\"{}\"",
+                      PartitionName(change.before->name, p), s.ToString());
       }
     }
   }

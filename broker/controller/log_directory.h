@@ -1,8 +1,8 @@
 // Keeps the partition logs of this broker in step with the metadata, and their write barriers shut.
 //
-// The listener that creates logs before a topic is visible, deletes them after it is gone, tells logs
-// their leader epoch and configs, and closes the barrier of a mirror's topic before the change of
-// `mirror.name` is acknowledged (R2, R30). Request handlers find the logs here.
+// The listener that creates logs before a topic is visible, deletes them after it is gone, tells
+// logs their leader epoch and configs, and closes the barrier of a mirror's topic before the change
+// of `mirror.name` is acknowledged (R2, R30). Request handlers find the logs here.
 #pragma once
 
 #include <atomic>
@@ -42,8 +42,8 @@ class Replica {
   bool removed() const { return removed_.load(std::memory_order_acquire); }
 
   // Opens or closes the barrier on behalf of a decision made at `metadata_version`.
-  // kFencedStateEpoch: a newer metadata change has set the barrier. kFencedLeaderEpoch: another epoch
-  // leads. kNotLeaderOrFollower: removed.
+  // kFencedStateEpoch: a newer metadata change has set the barrier. kFencedLeaderEpoch: another
+  // epoch leads. kNotLeaderOrFollower: removed.
   Status SetLocalWrites(LocalWrites mode, int32_t leader_epoch, int64_t metadata_version);
 
  private:
@@ -55,7 +55,7 @@ class Replica {
   const TopicIdPartition id_;
   const std::string topic_;
   const std::shared_ptr<PartitionLog> log_;
-  std::mutex mutex_;                            // orders barrier and epoch changes
+  std::mutex mutex_;  // orders barrier and epoch changes
   int64_t barrier_version_ = 0;
   std::atomic<int32_t> leader_epoch_{-1};
   std::atomic<bool> removed_{false};
@@ -96,10 +96,11 @@ class LogDirectory final : public MetadataListener {
 
   LogManager* const logs_;
   const BrokerConfig config_;
-  mutable std::shared_mutex mutex_;             // guards the maps
+  mutable std::shared_mutex mutex_;  // guards the maps
   std::unordered_map<TopicIdPartition, std::shared_ptr<Replica>> by_id_;
   // Entries may be null: offline.
-  std::unordered_map<std::string, std::vector<std::shared_ptr<Replica>>, NameHash, std::equal_to<>> by_name_;
+  std::unordered_map<std::string, std::vector<std::shared_ptr<Replica>>, NameHash, std::equal_to<>>
+      by_name_;
   std::vector<std::pair<TopicIdPartition, Status>> offline_;
 };
 

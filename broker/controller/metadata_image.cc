@@ -111,7 +111,8 @@ const BrokerImage* MetadataImage::FindBroker(int32_t id) const {
 
 std::map<std::string, std::string> MetadataImage::DynamicConfigs(int32_t broker) const {
   std::map<std::string, std::string> configs;
-  if (const auto own = broker_configs.find(broker); own != broker_configs.end()) configs = own->second;
+  if (const auto own = broker_configs.find(broker); own != broker_configs.end())
+    configs = own->second;
   // insert keeps what is there: the broker's own value wins.
   if (const auto all = broker_configs.find(-1); all != broker_configs.end()) {
     configs.insert(all->second.begin(), all->second.end());

@@ -13,7 +13,9 @@ using protocol::Writer;
 
 constexpr int8_t kVersion = 1;
 
-ByteView Bytes(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+ByteView Bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 std::string Take(const Writer& writer) {
   const std::vector<uint8_t> bytes = writer.Flatten();
@@ -29,14 +31,16 @@ void PutText(Writer& writer, std::string_view text) {
 bool ReadText(Reader& reader, std::string* text) {
   int32_t size = 0;
   ByteView view;
-  if (!reader.ReadInt32(&size) || size < 0 || !reader.ReadView(static_cast<size_t>(size), &view)) return false;
+  if (!reader.ReadInt32(&size) || size < 0 || !reader.ReadView(static_cast<size_t>(size), &view))
+    return false;
   text->assign(reinterpret_cast<const char*>(view.data()), view.size());
   return true;
 }
 
 // A count of things of at least `bytes` bytes each.
 bool ReadCount(Reader& reader, size_t bytes, int32_t* count) {
-  return reader.ReadInt32(count) && *count >= 0 && static_cast<size_t>(*count) <= reader.remaining() / bytes;
+  return reader.ReadInt32(count) && *count >= 0 &&
+         static_cast<size_t>(*count) <= reader.remaining() / bytes;
 }
 
 bool ReadVersion(Reader& reader) {
@@ -112,14 +116,17 @@ std::optional<TopicImage> DecodeTopic(std::string_view name, std::string_view va
   TopicImage topic;
   topic.name = name;
   int32_t count = 0;
-  if (!ReadVersion(reader) || !reader.ReadUuid(&topic.id) || !ReadCount(reader, 8, &count) || count < 1) {
+  if (!ReadVersion(reader) || !reader.ReadUuid(&topic.id) || !ReadCount(reader, 8, &count) ||
+      count < 1) {
     return std::nullopt;
   }
   topic.partitions.resize(static_cast<size_t>(count));
   for (PartitionImage& partition : topic.partitions) {
-    if (!reader.ReadInt32(&partition.leader) || !reader.ReadInt32(&partition.leader_epoch)) return std::nullopt;
+    if (!reader.ReadInt32(&partition.leader) || !reader.ReadInt32(&partition.leader_epoch))
+      return std::nullopt;
   }
-  if (!ReadConfigs(reader, &topic.configs) || reader.remaining() != 0 || topic.id.IsZero()) return std::nullopt;
+  if (!ReadConfigs(reader, &topic.configs) || reader.remaining() != 0 || topic.id.IsZero())
+    return std::nullopt;
   return topic;
 }
 
@@ -133,7 +140,8 @@ std::string EncodeConfigs(const StoredConfigs& configs) {
 std::optional<StoredConfigs> DecodeConfigs(std::string_view value) {
   Reader reader(Bytes(value));
   StoredConfigs configs;
-  if (!ReadVersion(reader) || !ReadConfigs(reader, &configs) || reader.remaining() != 0) return std::nullopt;
+  if (!ReadVersion(reader) || !ReadConfigs(reader, &configs) || reader.remaining() != 0)
+    return std::nullopt;
   return configs;
 }
 

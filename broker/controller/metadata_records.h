@@ -1,5 +1,5 @@
-// Keys and values of the metadata store: one key a topic, one a mirror, one a broker's dynamic configs,
-// one for the cluster. Pure.
+// Keys and values of the metadata store: one key a topic, one a mirror, one a broker's dynamic
+// configs, one for the cluster. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct ClusterRecord {
   bool operator==(const ClusterRecord&) const = default;
 };
 
-// Values begin with their version. Decoders answer nullopt for anything that is not one whole value.
+// Values begin with their version. Decoders answer nullopt for anything that is not one whole
+// value.
 std::string EncodeCluster(const ClusterRecord& record);
 std::optional<ClusterRecord> DecodeCluster(std::string_view value);
 std::string EncodeTopic(const TopicImage& topic);

@@ -17,7 +17,7 @@ Status MetadataStore::KeepAlive(int64_t) {
 struct MemoryMetadataStore::State {
   StoreMap map;
   StoreWatchers watchers;
-  std::mutex mutex;                             // guards all of it
+  std::mutex mutex;  // guards all of it
   int failures = 0;
   Status failure;
 };
@@ -51,7 +51,8 @@ Result<std::unique_ptr<StoreWatch>> MemoryMetadataStore::Watch(int64_t from, Sto
   std::lock_guard lock(state_->mutex);
   if (from != state_->map.revision() + 1) return StoreWatchers::NotKept(from);
   // The state outlives the store for as long as a watch does.
-  return state_->watchers.Add(std::move(watcher), std::shared_ptr<std::mutex>(state_, &state_->mutex));
+  return state_->watchers.Add(std::move(watcher),
+                              std::shared_ptr<std::mutex>(state_, &state_->mutex));
 }
 
 void MemoryMetadataStore::FailApplies(int count, Status status) {

@@ -1,8 +1,8 @@
 // Where the cluster's metadata is kept: a small ordered key-value store with revisions.
 //
 // A batch is atomic and durable before Apply answers OK (R29). Every applied batch gets the next
-// revision, from 1. Thread-safe. Shaped after etcd, which several brokers would share; one node uses
-// the file store, tests the one in memory.
+// revision, from 1. Thread-safe. Shaped after etcd, which several brokers would share; one node
+// uses the file store, tests the one in memory.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace kmirror::broker {
 
 struct StoredValue {
   std::string value;
-  int64_t revision = 0;               // of the batch that wrote it
+  int64_t revision = 0;  // of the batch that wrote it
   bool operator==(const StoredValue&) const = default;
 };
 
@@ -29,13 +29,13 @@ struct StoreChange {
   static constexpr int64_t kAnyRevision = -1;
 
   std::string key;
-  std::optional<std::string> value;   // nullopt deletes
+  std::optional<std::string> value;  // nullopt deletes
   // The key's present revision must be this one; 0: the key must not exist.
   int64_t expected_revision = kAnyRevision;
 };
 
 struct StoreRange {
-  int64_t revision = 0;               // of the store when it was read
+  int64_t revision = 0;  // of the store when it was read
   std::map<std::string, StoredValue> entries;
 };
 
@@ -57,14 +57,14 @@ class MetadataStore {
   // Every key that begins with `prefix`, as one consistent picture.
   virtual Result<StoreRange> Range(std::string_view prefix) = 0;
   // The new revision. kInvalidUpdateVersion: an expected revision did not match, nothing changed.
-  // kKafkaStorageError: the disk refused; nothing changed, or (after a failed sync) nobody can know:
-  // then every later Apply fails too and only a new Open says what is there.
+  // kKafkaStorageError: the disk refused; nothing changed, or (after a failed sync) nobody can
+  // know: then every later Apply fails too and only a new Open says what is there.
   virtual Result<int64_t> Apply(std::vector<StoreChange> batch) = 0;
-  // Batches with a revision >= `from`. kOffsetOutOfRange when those are no longer kept (the file and
-  // memory stores keep none: `from` must be the next revision): Range again.
+  // Batches with a revision >= `from`. kOffsetOutOfRange when those are no longer kept (the file
+  // and memory stores keep none: `from` must be the next revision): Range again.
   virtual Result<std::unique_ptr<StoreWatch>> Watch(int64_t from, StoreWatcher watcher) = 0;
-  // Leases make a broker's presence vanish with it. Only stores that several brokers share have them;
-  // others answer kUnsupportedVersion.
+  // Leases make a broker's presence vanish with it. Only stores that several brokers share have
+  // them; others answer kUnsupportedVersion.
   virtual Result<int64_t> GrantLease(int64_t ttl_ms);
   virtual Status KeepAlive(int64_t lease);
 };

@@ -18,11 +18,12 @@ uint64_t StableHash(std::string_view text) {
 }  // namespace
 
 ProducerIdSpan ProducerIdRangeOf(std::string_view cluster_id, int32_t generation) {
-  // Neighbours would do; a long stride keeps a burned range's followers away from other clusters that
-  // hash close by. 4194301 is prime and no divisor of kRanges: every range comes once.
+  // Neighbours would do; a long stride keeps a burned range's followers away from other clusters
+  // that hash close by. 4194301 is prime and no divisor of kRanges: every range comes once.
   constexpr uint64_t kStride = 4194301;
   const uint64_t index =
-      (StableHash(cluster_id) % kRanges + static_cast<uint64_t>(generation) % kRanges * kStride) % kRanges;
+      (StableHash(cluster_id) % kRanges + static_cast<uint64_t>(generation) % kRanges * kStride) %
+      kRanges;
   const int64_t begin = static_cast<int64_t>(index + 1) * kProducerIdRangeSize;
   return {begin, begin + kProducerIdRangeSize};
 }

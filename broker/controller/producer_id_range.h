@@ -1,9 +1,9 @@
 // Where the producer ids of a cluster come from (R9). Pure.
 //
-// Kafka clusters count from 0. Ours take a range of 2^40 ids whose place is derived from the cluster
-// id, so that ids in mirrored data practically never meet ids of the own cluster. When a range is used
-// up (or a hostile batch has claimed its last id) the cluster moves to the next of its sequence of
-// ranges; all ranges of the sequence are different.
+// Kafka clusters count from 0. Ours take a range of 2^40 ids whose place is derived from the
+// cluster id, so that ids in mirrored data practically never meet ids of the own cluster. When a
+// range is used up (or a hostile batch has claimed its last id) the cluster moves to the next of
+// its sequence of ranges; all ranges of the sequence are different.
 #pragma once
 
 #include <cstdint>

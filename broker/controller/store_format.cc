@@ -18,11 +18,13 @@ using protocol::Writer;
 constexpr std::string_view kLogMagic = "KMIRMETA";
 constexpr std::string_view kSnapshotMagic = "KMIRSNAP";
 constexpr int32_t kFormatVersion = 1;
-constexpr size_t kBatchPrefixBytes = 8;         // length, checksum
-constexpr size_t kBatchBytesMin = 12;           // revision, count
-constexpr size_t kChangeBytesMin = 8;           // two lengths
+constexpr size_t kBatchPrefixBytes = 8;  // length, checksum
+constexpr size_t kBatchBytesMin = 12;    // revision, count
+constexpr size_t kChangeBytesMin = 8;    // two lengths
 
-ByteView Bytes(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+ByteView Bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 // Sizes are bounded by what a request can bring, far below what the writer refuses.
 void PutText(Writer& writer, std::string_view text) {
@@ -33,7 +35,8 @@ void PutText(Writer& writer, std::string_view text) {
 bool ReadText(Reader& reader, std::string* text) {
   int32_t size = 0;
   ByteView view;
-  if (!reader.ReadInt32(&size) || size < 0 || !reader.ReadView(static_cast<size_t>(size), &view)) return false;
+  if (!reader.ReadInt32(&size) || size < 0 || !reader.ReadView(static_cast<size_t>(size), &view))
+    return false;
   text->assign(reinterpret_cast<const char*>(view.data()), view.size());
   return true;
 }
@@ -41,8 +44,9 @@ bool ReadText(Reader& reader, std::string* text) {
 bool SkipMagic(Reader& reader, std::string_view magic) {
   ByteView view;
   int32_t version = 0;
-  return reader.ReadView(magic.size(), &view) && std::memcmp(view.data(), magic.data(), magic.size()) == 0 &&
-         reader.ReadInt32(&version) && version == kFormatVersion;
+  return reader.ReadView(magic.size(), &view) &&
+         std::memcmp(view.data(), magic.data(), magic.size()) == 0 && reader.ReadInt32(&version) &&
+         version == kFormatVersion;
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ std::optional<int64_t> DecodeLogHeader(ByteView bytes) {
   Reader reader(bytes.first(kStoreLogHeaderBytes));
   int64_t base = 0;
   int32_t checksum = 0;
-  if (!SkipMagic(reader, kLogMagic) || !reader.ReadInt64(&base) || !reader.ReadInt32(&checksum) || base < 0 ||
+  if (!SkipMagic(reader, kLogMagic) || !reader.ReadInt64(&base) || !reader.ReadInt32(&checksum) ||
+      base < 0 ||
       static_cast<uint32_t>(checksum) != log::Crc32c(0, bytes.first(kStoreLogHeaderBytes - 4))) {
     return std::nullopt;
   }
@@ -102,8 +107,8 @@ std::optional<StoreBatch> DecodeBatch(ByteView bytes, size_t* size) {
   Reader reader(body);
   StoreBatch batch;
   int32_t count = 0;
-  if (!reader.ReadInt64(&batch.revision) || !reader.ReadInt32(&count) || batch.revision < 1 || count < 1 ||
-      static_cast<size_t>(count) > reader.remaining() / kChangeBytesMin) {
+  if (!reader.ReadInt64(&batch.revision) || !reader.ReadInt32(&count) || batch.revision < 1 ||
+      count < 1 || static_cast<size_t>(count) > reader.remaining() / kChangeBytesMin) {
     return std::nullopt;
   }
   batch.changes.reserve(static_cast<size_t>(count));
@@ -134,8 +139,9 @@ bool HasLaterBatch(ByteView bytes, int64_t revision) {
     int32_t checksum = 0;
     int64_t found = 0;
     if (!peek.ReadInt32(&length) || length < static_cast<int32_t>(kBatchBytesMin) ||
-        static_cast<size_t>(length) > rest.size() - kBatchPrefixBytes || !peek.ReadInt32(&checksum) ||
-        !peek.ReadInt64(&found) || found <= revision || found - revision > (int64_t{1} << 32)) {
+        static_cast<size_t>(length) > rest.size() - kBatchPrefixBytes ||
+        !peek.ReadInt32(&checksum) || !peek.ReadInt64(&found) || found <= revision ||
+        found - revision > (int64_t{1} << 32)) {
       continue;
     }
     size_t size = 0;
@@ -181,8 +187,9 @@ std::optional<StoreSnapshot> DecodeSnapshot(ByteView bytes) {
   for (int32_t i = 0; i < count; ++i) {
     std::string key;
     StoredValue stored;
-    if (!ReadText(reader, &key) || !ReadText(reader, &stored.value) || !reader.ReadInt64(&stored.revision) ||
-        stored.revision < 1 || stored.revision > snapshot.revision) {
+    if (!ReadText(reader, &key) || !ReadText(reader, &stored.value) ||
+        !reader.ReadInt64(&stored.revision) || stored.revision < 1 ||
+        stored.revision > snapshot.revision) {
       return std::nullopt;
     }
     snapshot.entries.emplace(std::move(key), std::move(stored));

@@ -15,7 +15,7 @@ namespace kmirror::broker {
 
 struct StoreBatch {
   int64_t revision = 0;
-  std::vector<StoreChange> changes;             // expected revisions are not kept
+  std::vector<StoreChange> changes;  // expected revisions are not kept
 };
 
 inline constexpr size_t kStoreLogHeaderBytes = 24;
@@ -29,8 +29,8 @@ std::optional<int64_t> DecodeLogHeader(ByteView bytes);
 std::vector<uint8_t> EncodeBatch(const StoreBatch& batch);
 // The batch that begins at `bytes`; *size is what it takes. nullopt: none that is whole and right.
 std::optional<StoreBatch> DecodeBatch(ByteView bytes, size_t* size);
-// Is there a whole batch with a revision above `revision` anywhere in `bytes`? Then what precedes it
-// is damage and no torn tail.
+// Is there a whole batch with a revision above `revision` anywhere in `bytes`? Then what precedes
+// it is damage and no torn tail.
 bool HasLaterBatch(ByteView bytes, int64_t revision);
 
 using StoreEntries = std::map<std::string, StoredValue, std::less<>>;

@@ -14,7 +14,8 @@ std::optional<StoredValue> StoreMap::Get(std::string_view key) const {
 StoreRange StoreMap::Range(std::string_view prefix) const {
   StoreRange range;
   range.revision = revision_;
-  for (auto it = entries_.lower_bound(prefix); it != entries_.end() && it->first.starts_with(prefix); ++it) {
+  for (auto it = entries_.lower_bound(prefix);
+       it != entries_.end() && it->first.starts_with(prefix); ++it) {
     range.entries.emplace_hint(range.entries.end(), it->first, it->second);
   }
   return range;
@@ -31,9 +32,9 @@ Status StoreMap::Check(const std::vector<StoreChange>& batch) const {
     const auto found = entries_.find(change.key);
     const int64_t present = found == entries_.end() ? 0 : found->second.revision;
     if (present != change.expected_revision) {
-      return {ErrorCode::kInvalidUpdateVersion,
-              "metadata key " + change.key + " has revision " + std::to_string(present) + ", not " +
-                  std::to_string(change.expected_revision)};
+      return {ErrorCode::kInvalidUpdateVersion, "metadata key " + change.key + " has revision " +
+                                                    std::to_string(present) + ", not " +
+                                                    std::to_string(change.expected_revision)};
     }
   }
   return {};
@@ -77,7 +78,8 @@ Status StoreWatchers::NotKept(int64_t from) {
           "metadata changes from revision " + std::to_string(from) + " on are not kept"};
 }
 
-std::unique_ptr<StoreWatch> StoreWatchers::Add(StoreWatcher watcher, std::shared_ptr<std::mutex> mutex) {
+std::unique_ptr<StoreWatch> StoreWatchers::Add(StoreWatcher watcher,
+                                               std::shared_ptr<std::mutex> mutex) {
   const uint64_t id = list_->next_id++;
   list_->watchers.emplace(id, std::move(watcher));
   return std::make_unique<Watch>(list_, std::move(mutex), id);

@@ -22,7 +22,8 @@ class StoreMap {
 
   std::optional<StoredValue> Get(std::string_view key) const;
   StoreRange Range(std::string_view prefix) const;
-  // kInvalidUpdateVersion: an expected revision does not match. kInvalidRequest: empty, or a key twice.
+  // kInvalidUpdateVersion: an expected revision does not match. kInvalidRequest: empty, or a key
+  // twice.
   Status Check(const std::vector<StoreChange>& batch) const;
   // REQUIRES: revision is above the present one.
   void Apply(const std::vector<StoreChange>& batch, int64_t revision);
@@ -49,7 +50,7 @@ class StoreWatchers {
     uint64_t next_id = 1;
   };
   class Watch;
-  const std::shared_ptr<List> list_;            // watches may outlive the store
+  const std::shared_ptr<List> list_;  // watches may outlive the store
 };
 
 }  // namespace kmirror::broker

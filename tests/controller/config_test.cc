@@ -8,17 +8,21 @@ namespace kmirror::broker {
 namespace {
 
 constexpr char kMinimal[] = "node.id=1\nlisteners=PLAINTEXT://127.0.0.1:9092\nlog.dirs=/data\n";
-Result<BrokerConfig> With(const std::string& more) { return BrokerConfig::Parse(kMinimal + more, "server.properties"); }
+Result<BrokerConfig> With(const std::string& more) {
+  return BrokerConfig::Parse(kMinimal + more, "server.properties");
+}
 
 TEST(Properties, ReadJavasSyntax) {
   const auto p = ParseProperties(
-      "# comment\n! comment\n\n  a = 1\r\nb:2\nc   3\nd=x\\\n   y\\\n z\ne=\\u0041\\t\\n\\\\\\:\nf\\=g=h\ni\n"
+      "# comment\n! comment\n\n  a = 1\r\nb:2\nc   3\nd=x\\\n   y\\\n "
+      "z\ne=\\u0041\\t\\n\\\\\\:\nf\\=g=h\ni\n"
       "url=http://x:1/a=b # kept\nlast\\\\=z\n",
       "f");
   ASSERT_OK(p.status());
   const std::map<std::string, std::string> expected = {
-      {"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "xyz"}, {"e", "A\t\n\\:"}, {"f=g", "h"}, {"i", ""},
-      {"url", "http://x:1/a=b # kept"}, {"last\\", "z"}};
+      {"a", "1"},        {"b", "2"},   {"c", "3"}, {"d", "xyz"},
+      {"e", "A\t\n\\:"}, {"f=g", "h"}, {"i", ""},  {"url", "http://x:1/a=b # kept"},
+      {"last\\", "z"}};
   ASSERT_EQ(p->size(), expected.size());
   for (const auto& [key, value] : expected) {
     ASSERT_TRUE(p->contains(key)) << key;
@@ -69,7 +73,8 @@ TEST(BrokerConfig, DefaultsAreKafkas) {
 TEST(BrokerConfig, EveryDefaultOfTheTablesPassesItsOwnCheck) {
   for (const auto table : {BrokerConfigTable(), TopicConfigTable()}) {
     for (const ConfigDefinition& definition : table) {
-      if (definition.fallback) EXPECT_OK(CheckConfigValue(definition, *definition.fallback)) << definition.name;
+      if (definition.fallback)
+        EXPECT_OK(CheckConfigValue(definition, *definition.fallback)) << definition.name;
     }
   }
 }
@@ -104,7 +109,8 @@ TEST(BrokerConfig, ABadKeyOrValueIsNamedWithItsLine) {
   for (const auto& [line, key] : bad) {
     const Status s = With(line).status();
     EXPECT_EQ(s.code(), ErrorCode::kInvalidConfig) << line;
-    EXPECT_TRUE(s.message().starts_with("server.properties:4: " + std::string(key) + ": ")) << s.message();
+    EXPECT_TRUE(s.message().starts_with("server.properties:4: " + std::string(key) + ": "))
+        << s.message();
   }
 }
 
@@ -113,15 +119,19 @@ TEST(BrokerConfig, MissingKeysAreNamed) {
             "f: node.id: required");
   EXPECT_EQ(BrokerConfig::Parse("node.id=1\nlisteners=PLAINTEXT://:1\n", "f").status().message(),
             "f: log.dirs: required");
-  EXPECT_EQ(BrokerConfig::Parse("node.id=1\nlog.dirs=/d\n", "f").status().code(), ErrorCode::kInvalidConfig);
-  EXPECT_EQ(BrokerConfig::Parse("node.id=1\nlog.dirs=/a,/b\nlisteners=PLAINTEXT://:1\n", "f").status().message(),
+  EXPECT_EQ(BrokerConfig::Parse("node.id=1\nlog.dirs=/d\n", "f").status().code(),
+            ErrorCode::kInvalidConfig);
+  EXPECT_EQ(BrokerConfig::Parse("node.id=1\nlog.dirs=/a,/b\nlisteners=PLAINTEXT://:1\n", "f")
+                .status()
+                .message(),
             "f:2: log.dirs: names more than one folder; this version keeps one");
   EXPECT_EQ(BrokerConfig::Load("/nonexistent/x").status().code(), ErrorCode::kInvalidConfig);
 }
 
 TEST(BrokerConfig, ListenersHaveNamesProtocolsAndAdvertisedAddresses) {
   const auto config = BrokerConfig::Parse(
-      "broker.id=7\nlog.dir=/d/\nlisteners=PLAINTEXT://:9092, external://0.0.0.0:0,V6://[::1]:9094\n"
+      "broker.id=7\nlog.dir=/d/\nlisteners=PLAINTEXT://:9092, "
+      "external://0.0.0.0:0,V6://[::1]:9094\n"
       "listener.security.protocol.map=EXTERNAL:PLAINTEXT,V6:plaintext\n"
       "advertised.listeners=EXTERNAL://kafka.example:19092\ninter.broker.listener.name=PLAINTEXT\n"
       "kmirror.metrics.listener=127.0.0.1:0\n",
@@ -140,23 +150,27 @@ TEST(BrokerConfig, ListenersHaveNamesProtocolsAndAdvertisedAddresses) {
 }
 
 TEST(BrokerConfig, AListenerThatCannotBeServedAsAskedIsRefused) {
-  const Status s = BrokerConfig::Parse("node.id=1\nlog.dirs=/d\nlisteners=SASL_PLAINTEXT://:1\n", "f").status();
+  const Status s =
+      BrokerConfig::Parse("node.id=1\nlog.dirs=/d\nlisteners=SASL_PLAINTEXT://:1\n", "f").status();
   EXPECT_EQ(s.code(), ErrorCode::kInvalidConfig);
   EXPECT_TRUE(s.message().starts_with("f:3: listeners: ")) << s.message();
 }
 
 TEST(BrokerConfig, TheFinerUnitOfATimeWins) {
   EXPECT_EQ(LogConfigFor({}, *With("log.retention.hours=2")).retention_ms, 7200000);
-  EXPECT_EQ(LogConfigFor({}, *With("log.retention.hours=2\nlog.retention.minutes=3")).retention_ms, 180000);
+  EXPECT_EQ(LogConfigFor({}, *With("log.retention.hours=2\nlog.retention.minutes=3")).retention_ms,
+            180000);
   EXPECT_EQ(LogConfigFor({}, *With("log.retention.minutes=3\nlog.retention.ms=5")).retention_ms, 5);
   EXPECT_EQ(LogConfigFor({}, *With("log.retention.hours=-1")).retention_ms, -1);
   EXPECT_EQ(LogConfigFor({}, *With("log.roll.hours=1")).segment_ms, 3600000);
 }
 
 TEST(TopicConfig, OverridesWinOverTheBrokersFile) {
-  const auto broker = With("log.segment.bytes=1000\nlog.flush.interval.messages=1\nmessage.max.bytes=500\n");
+  const auto broker =
+      With("log.segment.bytes=1000\nlog.flush.interval.messages=1\nmessage.max.bytes=500\n");
   ASSERT_OK(broker.status());
-  const LogConfig log = LogConfigFor({{"segment.bytes", "2000"}, {"cleanup.policy", "compact"}}, *broker);
+  const LogConfig log =
+      LogConfigFor({{"segment.bytes", "2000"}, {"cleanup.policy", "compact"}}, *broker);
   EXPECT_EQ(log.segment_bytes, 2000);
   EXPECT_EQ(log.flush_messages, 1);
   EXPECT_EQ(log.max_message_bytes, 500);
@@ -183,17 +197,24 @@ TEST(TopicConfig, DescribesValueSourceAndSynonymsAsKafka) {
   EXPECT_EQ(by_name.at("retention.ms").value, "604800000");
 
   const auto mirrored = DescribeTopicConfigs({{"mirror.name", "m.removed"}}, *broker, {});
-  const auto name = std::find_if(mirrored.begin(), mirrored.end(), [](const auto& c) { return c.name == "mirror.name"; });
+  const auto name = std::find_if(mirrored.begin(), mirrored.end(),
+                                 [](const auto& c) { return c.name == "mirror.name"; });
   ASSERT_NE(name, mirrored.end());
   EXPECT_EQ(name->value, "m.removed");
   EXPECT_TRUE(name->read_only);
 }
 
 TEST(TopicConfig, ChecksNamesValuesAndWhoSetsMirrorName) {
-  EXPECT_OK(CheckTopicConfigs({{"retention.ms", "-1"}, {"cleanup.policy", "compact,delete"}}, false));
-  for (const auto& [key, value] : std::map<std::string, std::string>{
-           {"retention.ms", "-2"}, {"nope", "1"}, {"cleanup.policy", "delete,nope"}, {"min.cleanable.dirty.ratio", "2"},
-           {"mirror.replication.throttled.replicas", "0:x"}, {"mirror.name", "m"}, {"segment.bytes", "13"}}) {
+  EXPECT_OK(
+      CheckTopicConfigs({{"retention.ms", "-1"}, {"cleanup.policy", "compact,delete"}}, false));
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"retention.ms", "-2"},
+                                          {"nope", "1"},
+                                          {"cleanup.policy", "delete,nope"},
+                                          {"min.cleanable.dirty.ratio", "2"},
+                                          {"mirror.replication.throttled.replicas", "0:x"},
+                                          {"mirror.name", "m"},
+                                          {"segment.bytes", "13"}}) {
     const Status s = CheckTopicConfigs({{key, value}}, false);
     EXPECT_EQ(s.code(), ErrorCode::kInvalidConfig) << key;
     EXPECT_TRUE(s.message().starts_with(key)) << s.message();
@@ -201,7 +222,8 @@ TEST(TopicConfig, ChecksNamesValuesAndWhoSetsMirrorName) {
   EXPECT_OK(CheckTopicConfigs({{"mirror.replication.throttled.replicas", "*"}}, false));
   EXPECT_OK(CheckTopicConfigs({{"mirror.replication.throttled.replicas", "0:1, 2:3"}}, false));
   EXPECT_OK(CheckTopicConfigs({{"mirror.name", "m.paused"}}, true));
-  EXPECT_EQ(CheckTopicConfigs({{"mirror.name", "m.paused.removed"}}, true).code(), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(CheckTopicConfigs({{"mirror.name", "m.paused.removed"}}, true).code(),
+            ErrorCode::kInvalidConfig);
 }
 
 TEST(ConfigChanges, FollowIncrementalAlterConfigs) {
@@ -216,7 +238,8 @@ TEST(ConfigChanges, FollowIncrementalAlterConfigs) {
   EXPECT_EQ(ApplyConfigChanges(*after, subtract, FindTopicConfig)->at("cleanup.policy"), "compact");
   // A list without an override starts from its default.
   const ConfigChange append[] = {{"cleanup.policy", ConfigOp::kAppend, "compact"}};
-  EXPECT_EQ(ApplyConfigChanges({}, append, FindTopicConfig)->at("cleanup.policy"), "delete,compact");
+  EXPECT_EQ(ApplyConfigChanges({}, append, FindTopicConfig)->at("cleanup.policy"),
+            "delete,compact");
 
   const auto code = [&](ConfigChange change) {
     return ApplyConfigChanges(before, std::span(&change, 1), FindTopicConfig).status().code();
@@ -225,12 +248,15 @@ TEST(ConfigChanges, FollowIncrementalAlterConfigs) {
   EXPECT_EQ(code({"segment.ms", ConfigOp::kSet, std::nullopt}), ErrorCode::kInvalidConfig);
   EXPECT_EQ(code({"nope", ConfigOp::kSet, "5"}), ErrorCode::kInvalidConfig);
   EXPECT_EQ(code({"segment.ms", static_cast<ConfigOp>(9), "5"}), ErrorCode::kInvalidRequest);
-  const ConfigChange twice[] = {{"segment.ms", ConfigOp::kSet, "5"}, {"segment.ms", ConfigOp::kDelete, {}}};
-  EXPECT_EQ(ApplyConfigChanges(before, twice, FindTopicConfig).status().code(), ErrorCode::kInvalidRequest);
+  const ConfigChange twice[] = {{"segment.ms", ConfigOp::kSet, "5"},
+                                {"segment.ms", ConfigOp::kDelete, {}}};
+  EXPECT_EQ(ApplyConfigChanges(before, twice, FindTopicConfig).status().code(),
+            ErrorCode::kInvalidRequest);
 }
 
 TEST(MirrorConfigs, AreDescribedWithoutPasswords) {
-  const auto described = DescribeMirrorConfigs({{"bootstrap.servers", "a:1"}, {"sasl.jaas.config", "secret"}});
+  const auto described =
+      DescribeMirrorConfigs({{"bootstrap.servers", "a:1"}, {"sasl.jaas.config", "secret"}});
   bool seen = false;
   for (const DescribedConfig& config : described) {
     if (config.name == "bootstrap.servers") {

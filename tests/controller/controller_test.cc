@@ -13,7 +13,8 @@ namespace kmirror::broker {
 namespace {
 
 BrokerConfig Config(const std::string& more = "") {
-  return *BrokerConfig::Parse("node.id=1\nlisteners=PLAINTEXT://127.0.0.1:9092\nlog.dirs=/unused\n" + more, "test");
+  return *BrokerConfig::Parse(
+      "node.id=1\nlisteners=PLAINTEXT://127.0.0.1:9092\nlog.dirs=/unused\n" + more, "test");
 }
 
 Uuid Id(uint8_t last) {
@@ -26,7 +27,8 @@ Uuid Id(uint8_t last) {
 // Notes the order of calls; can refuse.
 class Recorder final : public MetadataListener {
  public:
-  explicit Recorder(std::string name, std::vector<std::string>* log) : name_(std::move(name)), log_(log) {}
+  explicit Recorder(std::string name, std::vector<std::string>* log)
+      : name_(std::move(name)), log_(log) {}
   Status Load(const ImagePtr& image) override {
     log_->push_back(name_ + " load " + std::to_string(image->version));
     return {};
@@ -104,7 +106,8 @@ TEST_F(ControllerTest, FormattingFinalizesTheMirrorFeature) {
 }
 
 TEST_F(ControllerTest, TheStoreOfAnotherClusterIsRefused) {
-  EXPECT_EQ(Controller::Open({&store_, Config(), "cluster-b"}).status().code(), ErrorCode::kInconsistentClusterId);
+  EXPECT_EQ(Controller::Open({&store_, Config(), "cluster-b"}).status().code(),
+            ErrorCode::kInconsistentClusterId);
 }
 
 TEST_F(ControllerTest, ADamagedValueIsRefusedByItsKey) {
@@ -150,8 +153,9 @@ TEST_F(ControllerTest, LeaderEpochsStayAcrossARestart) {
 // --- Topics
 
 TEST_F(ControllerTest, TopicNamesFollowKafkasRules) {
-  for (const std::string& bad : {std::string(), std::string("."), std::string(".."), std::string("a/b"),
-                                 std::string("a b"), std::string(250, 'x'), std::string("\xC3\xA4")}) {
+  for (const std::string& bad :
+       {std::string(), std::string("."), std::string(".."), std::string("a/b"), std::string("a b"),
+        std::string(250, 'x'), std::string("\xC3\xA4")}) {
     EXPECT_EQ(controller_->CreateTopic({bad}).status.code(), ErrorCode::kInvalidTopic) << bad;
   }
   EXPECT_OK(controller_->CreateTopic({std::string(249, 'x')}).status);
@@ -175,8 +179,11 @@ TEST_F(ControllerTest, ANewTopicMayBringItsId) {
 }
 
 TEST_F(ControllerTest, BadPartitionsReplicasAndConfigsAreRefusedAndOthersOfTheRequestProceed) {
-  std::vector<NewTopic> topics = {{"zero", {}, 0}, {"many", {}, 100001}, {"rf", {}, 1, 3},
-                                  {"bad", {}, 1, 1, {{"retention.ms", "x"}}}, {"good", {}, 1, 1, {{"retention.ms", "1"}}},
+  std::vector<NewTopic> topics = {{"zero", {}, 0},
+                                  {"many", {}, 100001},
+                                  {"rf", {}, 1, 3},
+                                  {"bad", {}, 1, 1, {{"retention.ms", "x"}}},
+                                  {"good", {}, 1, 1, {{"retention.ms", "1"}}},
                                   {"mirrored", {}, 1, 1, {{"mirror.name", "m"}}}};
   const auto created = controller_->CreateTopics(topics, false);
   ASSERT_EQ(created.size(), 6u);
@@ -203,7 +210,8 @@ TEST_F(ControllerTest, MissingTopicsAreMadeAsTheBrokersFileSays) {
   EXPECT_EQ(made.topic->partition_count(), 4);
   EXPECT_EQ(controller_->EnsureTopic("auto").topic->id, made.topic->id);
   EXPECT_EQ(controller_->EnsureTopic("__mirror_state").topic->partition_count(), 50);
-  EXPECT_EQ(controller_->EnsureTopic("__mirror_state").topic->configs.at("cleanup.policy"), "compact");
+  EXPECT_EQ(controller_->EnsureTopic("__mirror_state").topic->configs.at("cleanup.policy"),
+            "compact");
   EXPECT_EQ(controller_->EnsureTopic("__mirror_state").topic->configs.at("retention.ms"), "-1");
   EXPECT_EQ(controller_->EnsureTopic("bad name").status.code(), ErrorCode::kInvalidTopic);
   Open("auto.create.topics.enable=false\n");
@@ -214,7 +222,8 @@ TEST_F(ControllerTest, MissingTopicsAreMadeAsTheBrokersFileSays) {
 TEST_F(ControllerTest, PartitionsOnlyGrow) {
   const TopicPtr topic = Create("t", {}, 2);
   ASSERT_OK(Bump("t", 0, 6));
-  EXPECT_EQ(controller_->CreatePartitions(topic->id, 2, false).code(), ErrorCode::kInvalidPartitions);
+  EXPECT_EQ(controller_->CreatePartitions(topic->id, 2, false).code(),
+            ErrorCode::kInvalidPartitions);
   EXPECT_EQ(controller_->CreatePartitions(Id(5), 3, false).code(), ErrorCode::kUnknownTopicId);
   EXPECT_OK(controller_->CreatePartitions(topic->id, 3, true));
   EXPECT_EQ(Topic("t")->partition_count(), 2);
@@ -239,7 +248,8 @@ TEST_F(ControllerTest, ClientsDoNotChangeATopicThatAMirrorOwns) {
 }
 
 TEST_F(ControllerTest, TheStateTopicIsTheLibrarysOwn) {
-  EXPECT_EQ(controller_->CreateTopic({"__mirror_state", {}, 3}).status.code(), ErrorCode::kInvalidRequest);
+  EXPECT_EQ(controller_->CreateTopic({"__mirror_state", {}, 3}).status.code(),
+            ErrorCode::kInvalidRequest);
   const Uuid id = controller_->EnsureTopic("__mirror_state").topic->id;
   EXPECT_EQ(controller_->DeleteTopic(id).code(), ErrorCode::kInvalidRequest);
   EXPECT_EQ(controller_->CreatePartitions(id, 60, false).code(), ErrorCode::kInvalidRequest);
@@ -250,12 +260,16 @@ TEST_F(ControllerTest, TheStateTopicIsTheLibrarysOwn) {
 TEST_F(ControllerTest, MirrorNameIsNotForOrdinaryRequests) {
   MakeMirror("m");
   Create("t", {{"mirror.name", "m"}});
-  for (const ConfigOp op : {ConfigOp::kSet, ConfigOp::kDelete, ConfigOp::kAppend, ConfigOp::kSubtract}) {
+  for (const ConfigOp op :
+       {ConfigOp::kSet, ConfigOp::kDelete, ConfigOp::kAppend, ConfigOp::kSubtract}) {
     const ConfigChange change{"mirror.name", op, "other"};
-    EXPECT_EQ(controller_->AlterTopicConfigs("t", std::span(&change, 1), false).code(), ErrorCode::kInvalidConfig);
-    EXPECT_EQ(controller_->AlterTopicConfigs("t", std::span(&change, 1), true).code(), ErrorCode::kInvalidConfig);
+    EXPECT_EQ(controller_->AlterTopicConfigs("t", std::span(&change, 1), false).code(),
+              ErrorCode::kInvalidConfig);
+    EXPECT_EQ(controller_->AlterTopicConfigs("t", std::span(&change, 1), true).code(),
+              ErrorCode::kInvalidConfig);
   }
-  EXPECT_EQ(controller_->ReplaceTopicConfigs("t", {{"mirror.name", "m"}}, false).code(), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(controller_->ReplaceTopicConfigs("t", {{"mirror.name", "m"}}, false).code(),
+            ErrorCode::kInvalidConfig);
   // A replacement of all other configs leaves it.
   EXPECT_OK(controller_->ReplaceTopicConfigs("t", {{"retention.ms", "9"}}, false));
   EXPECT_EQ(Topic("t")->configs, (ConfigMap{{"mirror.name", "m"}, {"retention.ms", "9"}}));
@@ -266,17 +280,21 @@ TEST_F(ControllerTest, MirrorNameIsNotForOrdinaryRequests) {
 
 TEST_F(ControllerTest, OneBadConfigRefusesAllOfThem) {
   Create("t");
-  const ConfigChange changes[] = {{"retention.ms", ConfigOp::kSet, "8"}, {"segment.ms", ConfigOp::kSet, "0"}};
+  const ConfigChange changes[] = {{"retention.ms", ConfigOp::kSet, "8"},
+                                  {"segment.ms", ConfigOp::kSet, "0"}};
   EXPECT_EQ(controller_->AlterTopicConfigs("t", changes, false).code(), ErrorCode::kInvalidConfig);
   EXPECT_TRUE(Topic("t")->configs.empty());
-  EXPECT_EQ(controller_->AlterTopicConfigs("none", changes, false).code(), ErrorCode::kUnknownTopicOrPartition);
+  EXPECT_EQ(controller_->AlterTopicConfigs("none", changes, false).code(),
+            ErrorCode::kUnknownTopicOrPartition);
 }
 
 TEST_F(ControllerTest, OnlyDynamicBrokerConfigsChange) {
   const ConfigChange fixed{"num.partitions", ConfigOp::kSet, "8"};
-  EXPECT_EQ(controller_->AlterBrokerConfigs(1, std::span(&fixed, 1), false).code(), ErrorCode::kInvalidRequest);
+  EXPECT_EQ(controller_->AlterBrokerConfigs(1, std::span(&fixed, 1), false).code(),
+            ErrorCode::kInvalidRequest);
   const ConfigChange bad{"mirror.replication.throttled.rate", ConfigOp::kSet, "-8"};
-  EXPECT_EQ(controller_->AlterBrokerConfigs(1, std::span(&bad, 1), false).code(), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(controller_->AlterBrokerConfigs(1, std::span(&bad, 1), false).code(),
+            ErrorCode::kInvalidConfig);
   const ConfigChange all{"mirror.replication.throttled.rate", ConfigOp::kSet, "8"};
   const ConfigChange own{"mirror.replication.throttled.rate", ConfigOp::kSet, "9"};
   ASSERT_OK(controller_->AlterBrokerConfigs(-1, std::span(&all, 1), false));
@@ -286,7 +304,8 @@ TEST_F(ControllerTest, OnlyDynamicBrokerConfigsChange) {
   const ConfigChange gone{"mirror.replication.throttled.rate", ConfigOp::kDelete, {}};
   ASSERT_OK(controller_->AlterBrokerConfigs(1, std::span(&gone, 1), false));
   EXPECT_EQ(controller_->image()->DynamicConfigs(1).at("mirror.replication.throttled.rate"), "8");
-  EXPECT_EQ(controller_->AlterBrokerConfigs(5, std::span(&own, 1), false).code(), ErrorCode::kInvalidRequest);
+  EXPECT_EQ(controller_->AlterBrokerConfigs(5, std::span(&own, 1), false).code(),
+            ErrorCode::kInvalidRequest);
 }
 
 // --- Mirrors
@@ -297,17 +316,21 @@ TEST_F(ControllerTest, MirrorsAreMadeOnceWithGoodNamesAndConfigs) {
             ErrorCode::kClusterMirrorAlreadyExists);
   EXPECT_EQ(controller_->SetMirrorConfigs("x.paused", {{"bootstrap.servers", "a:1"}}, true).code(),
             ErrorCode::kInvalidRequest);
-  EXPECT_EQ(controller_->SetMirrorConfigs("y", {{"topics.include", "a"}}, true).code(), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(controller_->SetMirrorConfigs("y", {{"topics.include", "a"}}, true).code(),
+            ErrorCode::kInvalidConfig);
   EXPECT_EQ(controller_->SetMirrorConfigs("y", {{"bootstrap.servers", "a:1"}}, false).code(),
             ErrorCode::kUnknownClusterMirror);
-  ASSERT_OK(controller_->SetMirrorConfigs("m", {{"mirror.topics.include", "a"}, {"source.cluster.id", "A"}}, false));
-  EXPECT_EQ(controller_->image()->mirrors.at("m"),
-            (ConfigMap{{"bootstrap.servers", "a:1"}, {"topics.include", "a"}, {"source.cluster.id", "A"}}));
+  ASSERT_OK(controller_->SetMirrorConfigs(
+      "m", {{"mirror.topics.include", "a"}, {"source.cluster.id", "A"}}, false));
+  EXPECT_EQ(controller_->image()->mirrors.at("m"), (ConfigMap{{"bootstrap.servers", "a:1"},
+                                                              {"topics.include", "a"},
+                                                              {"source.cluster.id", "A"}}));
   ASSERT_OK(controller_->SetMirrorConfigs("m", {{"topics.include", std::nullopt}}, false));
   EXPECT_FALSE(controller_->image()->mirrors.at("m").contains("topics.include"));
   EXPECT_EQ(controller_->SetMirrorConfigs("m", {{"bootstrap.servers", std::nullopt}}, false).code(),
             ErrorCode::kInvalidConfig);
-  EXPECT_EQ(controller_->SetMirrorConfigs("m", {{"source.cluster.id", "B"}}, false).code(), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(controller_->SetMirrorConfigs("m", {{"source.cluster.id", "B"}}, false).code(),
+            ErrorCode::kInvalidConfig);
 }
 
 TEST_F(ControllerTest, MirrorConfigsChangeByOrdinaryRequestsInEitherSpelling) {
@@ -318,8 +341,10 @@ TEST_F(ControllerTest, MirrorConfigsChangeByOrdinaryRequestsInEitherSpelling) {
   EXPECT_EQ(controller_->image()->mirrors.at("m").at("fetch.min.bytes"), "5");
   EXPECT_EQ(controller_->image()->mirrors.at("m").at("topics.include"), "a");
   const ConfigChange bad{"no.such", ConfigOp::kSet, "5"};
-  EXPECT_EQ(controller_->AlterMirrorConfigs("m", std::span(&bad, 1), false).code(), ErrorCode::kInvalidConfig);
-  EXPECT_EQ(controller_->AlterMirrorConfigs("n", changes, false).code(), ErrorCode::kUnknownClusterMirror);
+  EXPECT_EQ(controller_->AlterMirrorConfigs("m", std::span(&bad, 1), false).code(),
+            ErrorCode::kInvalidConfig);
+  EXPECT_EQ(controller_->AlterMirrorConfigs("n", changes, false).code(),
+            ErrorCode::kUnknownClusterMirror);
 }
 
 TEST_F(ControllerTest, MirrorNamesChangeTogetherOrNotAtAll) {
@@ -378,11 +403,16 @@ TEST_F(ControllerTest, DeletingAMirrorFreesItsTopicsInTheSameStep) {
 TEST_F(ControllerTest, AMirrorTopicIsCreatedWholeOrNotAtAll) {
   MakeMirror("m");
   store_.FailApplies(1, {ErrorCode::kKafkaStorageError, "disk"});
-  EXPECT_EQ(controller_->CreateTopic({"t", Id(1), 1, -1, {{"mirror.name", "m"}}}, Controller::Origin::kMirror)
-                .status.code(),
-            ErrorCode::kKafkaStorageError);
+  EXPECT_EQ(
+      controller_
+          ->CreateTopic({"t", Id(1), 1, -1, {{"mirror.name", "m"}}}, Controller::Origin::kMirror)
+          .status.code(),
+      ErrorCode::kKafkaStorageError);
   EXPECT_EQ(Topic("t"), nullptr);
-  EXPECT_OK(controller_->CreateTopic({"t", Id(1), 1, -1, {{"mirror.name", "m"}}}, Controller::Origin::kMirror).status);
+  EXPECT_OK(
+      controller_
+          ->CreateTopic({"t", Id(1), 1, -1, {{"mirror.name", "m"}}}, Controller::Origin::kMirror)
+          .status);
   EXPECT_EQ(MirrorNameOf("t"), "m");
 }
 
@@ -419,7 +449,8 @@ TEST_F(ControllerTest, ABumpOfSomethingUnknownChangesNothing) {
 TEST_F(ControllerTest, BumpsOfOnePartitionInOneRequestAddUpToTheGreatest) {
   Create("t");
   const Uuid id = Topic("t")->id;
-  const std::vector<LeaderEpochBump> bumps = {{{id, 0}, 12}, {{id, 0}, 30}, {{id, 0}, 3}, {{id, 1}, 0}};
+  const std::vector<LeaderEpochBump> bumps = {
+      {{id, 0}, 12}, {{id, 0}, 30}, {{id, 0}, 3}, {{id, 1}, 0}};
   ASSERT_OK(controller_->BumpLeaderEpochs(bumps));
   EXPECT_EQ(EpochOf("t", 0), 31);
   EXPECT_EQ(EpochOf("t", 1), 1);
@@ -461,7 +492,8 @@ TEST_F(ControllerTest, TheFloorRisesAboveAMirroredIdInTheRangeAlsoAfterAStart) {
   EXPECT_EQ(controller_->AllocateProducerIds(1)->begin, range.begin + 1000001);
   // Lower, or somebody else's.
   const auto before = controller_->AllocateProducerIds(1);
-  for (const int64_t id : {int64_t{-1}, int64_t{0}, range.begin - 1, range.begin, range.end, INT64_MAX}) {
+  for (const int64_t id :
+       {int64_t{-1}, int64_t{0}, range.begin - 1, range.begin, range.end, INT64_MAX}) {
     ASSERT_OK(controller_->RaiseProducerIdFloor(id));
     const auto next = controller_->AllocateProducerIds(1);
     EXPECT_LT(next->begin - before->begin, 100) << id;
@@ -510,8 +542,8 @@ TEST_F(ControllerTest, ListenersPrepareBeforeTheStoreAndApplyBeforeAnyoneSeesIt)
     EXPECT_TRUE(store_.Get("topic/t")->has_value()) << "applied before it is durable";
   };
   Create("t");
-  EXPECT_EQ(log, (std::vector<std::string>{"first prepare", "second prepare", "first apply", "second apply",
-                                           "first published", "second published"}));
+  EXPECT_EQ(log, (std::vector<std::string>{"first prepare", "second prepare", "first apply",
+                                           "second apply", "first published", "second published"}));
   controller_->RemoveListener(&first);
   controller_->RemoveListener(&second);
 }
@@ -521,18 +553,20 @@ TEST_F(ControllerTest, ARefusalOrAFullDiskUndoesWhatWasPrepared) {
   Recorder first("first", &log);
   Recorder second("second", &log);
   Recorder third("third", &log);
-  for (Recorder* recorder : {&first, &second, &third}) ASSERT_OK(controller_->AddListenerNow(recorder));
+  for (Recorder* recorder : {&first, &second, &third})
+    ASSERT_OK(controller_->AddListenerNow(recorder));
   log.clear();
   second.refuse = {ErrorCode::kNoSpace, "full"};
   EXPECT_EQ(controller_->CreateTopic({"t"}).status.code(), ErrorCode::kKafkaStorageError);
-  EXPECT_EQ(log, (std::vector<std::string>{"first prepare", "second prepare", "second undo", "first undo"}));
+  EXPECT_EQ(log, (std::vector<std::string>{"first prepare", "second prepare", "second undo",
+                                           "first undo"}));
   EXPECT_FALSE(store_.Get("topic/t")->has_value());
   log.clear();
   second.refuse = {};
   store_.FailApplies(1, {ErrorCode::kKafkaStorageError, "disk"});
   EXPECT_EQ(controller_->CreateTopic({"t"}).status.code(), ErrorCode::kKafkaStorageError);
-  EXPECT_EQ(log, (std::vector<std::string>{"first prepare", "second prepare", "third prepare", "third undo",
-                                           "second undo", "first undo"}));
+  EXPECT_EQ(log, (std::vector<std::string>{"first prepare", "second prepare", "third prepare",
+                                           "third undo", "second undo", "first undo"}));
   EXPECT_EQ(Topic("t"), nullptr);
   EXPECT_OK(controller_->CreateTopic({"t"}).status);
   for (Recorder* recorder : {&first, &second, &third}) controller_->RemoveListener(recorder);
@@ -550,8 +584,10 @@ TEST_F(ControllerTest, OldImagesStayAsTheyWere) {
 }
 
 TEST_F(ControllerTest, FeaturesHaveTwoLevels) {
-  EXPECT_EQ(controller_->UpdateFeature("mirror.version", 2, false).code(), ErrorCode::kInvalidUpdateVersion);
-  EXPECT_EQ(controller_->UpdateFeature("metadata.version", 1, false).code(), ErrorCode::kInvalidUpdateVersion);
+  EXPECT_EQ(controller_->UpdateFeature("mirror.version", 2, false).code(),
+            ErrorCode::kInvalidUpdateVersion);
+  EXPECT_EQ(controller_->UpdateFeature("metadata.version", 1, false).code(),
+            ErrorCode::kInvalidUpdateVersion);
   EXPECT_OK(controller_->UpdateFeature("mirror.version", 0, true));
   EXPECT_EQ(controller_->image()->mirror_feature, 1);
   EXPECT_OK(controller_->UpdateFeature("mirror.version", 0, false));
@@ -579,7 +615,8 @@ TEST(MetadataRecords, RefuseEveryTruncationAndTrailingByte) {
   topic.partitions = {{1, 2}, {1, 3}};
   topic.configs = {{"a", "b"}, {"c", ""}};
   const std::string value = EncodeTopic(topic);
-  for (size_t size = 0; size < value.size(); ++size) EXPECT_FALSE(DecodeTopic("t", value.substr(0, size))) << size;
+  for (size_t size = 0; size < value.size(); ++size)
+    EXPECT_FALSE(DecodeTopic("t", value.substr(0, size))) << size;
   EXPECT_FALSE(DecodeTopic("t", value + "x"));
   const auto decoded = DecodeTopic("t", value);
   ASSERT_TRUE(decoded);
@@ -588,7 +625,8 @@ TEST(MetadataRecords, RefuseEveryTruncationAndTrailingByte) {
   const ClusterRecord cluster{"id", 1, 7, 1234567890123};
   const std::string record = EncodeCluster(cluster);
   EXPECT_EQ(DecodeCluster(record), cluster);
-  for (size_t size = 0; size < record.size(); ++size) EXPECT_FALSE(DecodeCluster(record.substr(0, size)));
+  for (size_t size = 0; size < record.size(); ++size)
+    EXPECT_FALSE(DecodeCluster(record.substr(0, size)));
 }
 
 }  // namespace

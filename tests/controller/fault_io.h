@@ -1,6 +1,7 @@
-// A FileIo that stops the world: from the n-th change on nothing reaches the disk any more, as if the
-// process had been killed there. The n-th write may get half of its bytes down first. Syncs only count:
-// a killed process leaves its pages to the system, and hundreds of real syncs take minutes.
+// A FileIo that stops the world: from the n-th change on nothing reaches the disk any more, as if
+// the process had been killed there. The n-th write may get half of its bytes down first. Syncs
+// only count: a killed process leaves its pages to the system, and hundreds of real syncs take
+// minutes.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +13,8 @@ namespace kmirror::broker {
 class FaultIo final : public FileIo {
  public:
   // Calls from 0. -1: never.
-  explicit FaultIo(int fail_from = -1, bool half_write = false) : fail_from_(fail_from), half_write_(half_write) {}
+  explicit FaultIo(int fail_from = -1, bool half_write = false)
+      : fail_from_(fail_from), half_write_(half_write) {}
 
   int calls() const { return calls_; }
   void FailFrom(int call) { fail_from_ = call; }
@@ -34,7 +36,9 @@ class FaultIo final : public FileIo {
     }
     return Refuse();
   }
-  int Truncate(int fd, int64_t size) override { return Dead() ? Refuse() : FileIo::Truncate(fd, size); }
+  int Truncate(int fd, int64_t size) override {
+    return Dead() ? Refuse() : FileIo::Truncate(fd, size);
+  }
   int Sync(int fd, bool metadata) override {
     (void)fd, (void)metadata;
     return Dead() || fail_syncs_ ? Refuse() : 0;

@@ -57,7 +57,9 @@ class LogDirectoryTest : public ::testing::Test {
     EXPECT_OK(created.status);
     return created.topic;
   }
-  void MakeMirror() { ASSERT_OK(controller_->SetMirrorConfigs("m", {{"bootstrap.servers", "a:1"}}, true)); }
+  void MakeMirror() {
+    ASSERT_OK(controller_->SetMirrorConfigs("m", {{"bootstrap.servers", "a:1"}}, true));
+  }
   Status SetName(const std::string& topic, std::optional<std::string> value) {
     const MirrorNameSetting change{controller_->image()->topics.Find(topic)->id, std::move(value)};
     return controller_->SetMirrorNames(std::span(&change, 1), -1);
@@ -104,11 +106,13 @@ TEST_F(LogDirectoryTest, APartitionHasItsLogWhenItsTopicIsVisibleAndAfterAStart)
 TEST_F(LogDirectoryTest, ADeletedTopicsLogsGoAndItsNameStartsEmpty) {
   const TopicPtr topic = Create("t");
   ASSERT_EQ(Produce("t"), ErrorCode::kNone);
-  const std::shared_ptr<Replica> old = logs_->Find("t", 0);
+  std::shared_ptr<Replica> old = logs_->Find("t", 0);
   ASSERT_OK(controller_->DeleteTopic(topic->id));
   EXPECT_EQ(logs_->Find("t", 0), nullptr);
   EXPECT_TRUE(old->removed());
-  EXPECT_EQ(old->SetLocalWrites(LocalWrites::kAllowed, 0, 1000).code(), ErrorCode::kNotLeaderOrFollower);
+  EXPECT_EQ(old->SetLocalWrites(LocalWrites::kAllowed, 0, 1000).code(),
+            ErrorCode::kNotLeaderOrFollower);
+  old.reset();  // logs end before their data folder does
   Create("t");
   EXPECT_EQ(logs_->Find("t", 0)->log().Positions().log_end, 0);
   Restart();
@@ -171,8 +175,8 @@ TEST_F(LogDirectoryTest, AMirrorsPartitionStartsClosed) {
     Restart();
   }
   // Grown partitions too.
-  ASSERT_OK(controller_->CreatePartitions(controller_->image()->topics.Find("reading")->id, 2, false,
-                                          Controller::Origin::kMirror));
+  ASSERT_OK(controller_->CreatePartitions(controller_->image()->topics.Find("reading")->id, 2,
+                                          false, Controller::Origin::kMirror));
   EXPECT_EQ(Produce("reading", 1), ErrorCode::kReadOnly);
 }
 
@@ -183,7 +187,8 @@ TEST_F(LogDirectoryTest, AStaleAllowLosesAgainstANewerChange) {
   const int64_t stop_version = controller_->image()->version;
   // The operator starts it again while the stop's last step is on its way.
   ASSERT_OK(SetName("t", "m"));
-  EXPECT_EQ(replica->SetLocalWrites(LocalWrites::kAllowed, 0, stop_version).code(), ErrorCode::kFencedStateEpoch);
+  EXPECT_EQ(replica->SetLocalWrites(LocalWrites::kAllowed, 0, stop_version).code(),
+            ErrorCode::kFencedStateEpoch);
   EXPECT_EQ(Produce("t"), ErrorCode::kReadOnly);
   ASSERT_OK(SetName("t", "m.removed"));
   EXPECT_EQ(replica->SetLocalWrites(LocalWrites::kAllowed, 7, controller_->image()->version).code(),
@@ -196,7 +201,8 @@ TEST_F(LogDirectoryTest, AStaleAllowLosesAgainstANewerChange) {
 TEST_F(LogDirectoryTest, APartitionOpenedByItsStopStaysOpenUnderOtherChanges) {
   MakeMirror();
   const TopicPtr topic = Create("t", {{"mirror.name", "m.removed"}});
-  ASSERT_OK(logs_->Find("t", 0)->SetLocalWrites(LocalWrites::kAllowed, 0, controller_->image()->version));
+  ASSERT_OK(
+      logs_->Find("t", 0)->SetLocalWrites(LocalWrites::kAllowed, 0, controller_->image()->version));
   ASSERT_OK(SetName("t", "m.removed"));
   const ConfigChange change{"segment.bytes", ConfigOp::kSet, "5000"};
   ASSERT_OK(controller_->AlterTopicConfigs("t", std::span(&change, 1), false));
@@ -233,7 +239,9 @@ TEST_F(LogDirectoryTest, RecordsBesideANewMetadataFolderAreNotTouched) {
 TEST_F(LogDirectoryTest, ARefusedCreationLeavesNoDirectory) {
   class Refuser final : public MetadataListener {
    public:
-    Status Prepare(const ImageDelta&, const MetadataImage&) override { return {ErrorCode::kNoSpace, "full"}; }
+    Status Prepare(const ImageDelta&, const MetadataImage&) override {
+      return {ErrorCode::kNoSpace, "full"};
+    }
   } refuser;
   ASSERT_OK(controller_->AddListenerNow(&refuser));
   EXPECT_EQ(controller_->CreateTopic({"t", {}, 3}).status.code(), ErrorCode::kKafkaStorageError);

@@ -36,7 +36,8 @@ void WriteAll(const fs::path& path, const std::string& bytes) {
 }
 std::vector<std::string> Names(const fs::path& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -74,7 +75,9 @@ TEST_P(AnyStore, ABatchIsAppliedWholeAndCountsOneRevision) {
 }
 
 TEST_P(AnyStore, RangeGivesTheKeysOfAPrefixAndNoOthers) {
-  ASSERT_OK(store_->Apply({{"t/", "0"}, {"t/a", "1"}, {"t/b", "2"}, {"t", "3"}, {"t0", "4"}, {"s", "5"}}).status());
+  ASSERT_OK(
+      store_->Apply({{"t/", "0"}, {"t/a", "1"}, {"t/b", "2"}, {"t", "3"}, {"t0", "4"}, {"s", "5"}})
+          .status());
   const auto range = store_->Range("t/");
   ASSERT_TRUE(range.ok());
   EXPECT_EQ(range->entries.size(), 3u);
@@ -85,9 +88,12 @@ TEST_P(AnyStore, RangeGivesTheKeysOfAPrefixAndNoOthers) {
 TEST_P(AnyStore, AMismatchAnywhereRefusesTheWholeBatch) {
   ASSERT_EQ(*store_->Apply({{"a", "1"}}), 1);
   const Content before = ContentOf(*store_);
-  EXPECT_EQ(store_->Apply({{"b", "2"}, {"a", "2", 0}}).status().code(), ErrorCode::kInvalidUpdateVersion);
-  EXPECT_EQ(store_->Apply({{"b", "2"}, {"a", "2", 5}}).status().code(), ErrorCode::kInvalidUpdateVersion);
-  EXPECT_EQ(store_->Apply({{"a", "2"}, {"x", "2", 1}}).status().code(), ErrorCode::kInvalidUpdateVersion);
+  EXPECT_EQ(store_->Apply({{"b", "2"}, {"a", "2", 0}}).status().code(),
+            ErrorCode::kInvalidUpdateVersion);
+  EXPECT_EQ(store_->Apply({{"b", "2"}, {"a", "2", 5}}).status().code(),
+            ErrorCode::kInvalidUpdateVersion);
+  EXPECT_EQ(store_->Apply({{"a", "2"}, {"x", "2", 1}}).status().code(),
+            ErrorCode::kInvalidUpdateVersion);
   EXPECT_EQ(store_->Apply({{"a", "2"}, {"a", "3"}}).status().code(), ErrorCode::kInvalidRequest);
   EXPECT_EQ(ContentOf(*store_), before);
   EXPECT_EQ(*store_->Apply({{"b", "2", 0}, {"a", "2", 1}}), 2);
@@ -95,7 +101,8 @@ TEST_P(AnyStore, AMismatchAnywhereRefusesTheWholeBatch) {
 
 TEST_P(AnyStore, AWatchTellsEveryBatchFromItsRevisionOnUntilItEnds) {
   ASSERT_OK(store_->Apply({{"a", "1"}}).status());
-  EXPECT_EQ(store_->Watch(1, [](int64_t, const auto&) {}).status().code(), ErrorCode::kOffsetOutOfRange);
+  EXPECT_EQ(store_->Watch(1, [](int64_t, const auto&) {}).status().code(),
+            ErrorCode::kOffsetOutOfRange);
   std::vector<int64_t> told;
   auto watch = store_->Watch(2, [&](int64_t revision, const std::vector<StoreChange>& batch) {
     told.push_back(revision);
@@ -141,7 +148,8 @@ TEST(FileStore, ReopeningGivesWhatWasAppliedWithItsRevisions) {
 TEST(FileStore, IsHeldByOneProcessAtATime) {
   test::TempDir dir;
   auto store = OpenFile(dir / "meta");
-  EXPECT_EQ(FileMetadataStore::Open({(dir / "meta").string()}).status().code(), ErrorCode::kLogDirNotFound);
+  EXPECT_EQ(FileMetadataStore::Open({(dir / "meta").string()}).status().code(),
+            ErrorCode::kLogDirNotFound);
   store.reset();
   EXPECT_NE(OpenFile(dir / "meta"), nullptr);
 }
@@ -164,9 +172,11 @@ TEST(FileStore, ATornLastBatchIsCutWhereverItTears) {
   for (size_t size = cut_from; size < bytes.size(); ++size) {
     // Short, or at full length with the missing rest as zeros or as garbage.
     std::string garbage = bytes.substr(0, size);
-    while (garbage.size() < bytes.size()) garbage.push_back(static_cast<char>(~bytes[garbage.size()]));
+    while (garbage.size() < bytes.size())
+      garbage.push_back(static_cast<char>(~bytes[garbage.size()]));
     for (const std::string& torn :
-         {bytes.substr(0, size), bytes.substr(0, size) + std::string(bytes.size() - size, '\0'), garbage}) {
+         {bytes.substr(0, size), bytes.substr(0, size) + std::string(bytes.size() - size, '\0'),
+          garbage}) {
       if (torn == bytes) continue;  // the last bytes were zeros anyway
       WriteAll(log, torn);
       auto store = OpenFile(dir / "meta", &io);
@@ -186,7 +196,8 @@ TEST(FileStore, DamageBeforeTheLastBatchRefusesToOpen) {
   test::TempDir dir;
   {
     auto store = OpenFile(dir / "meta");
-    for (int i = 0; i < 4; ++i) ASSERT_OK(store->Apply({{"key", "value" + std::to_string(i)}}).status());
+    for (int i = 0; i < 4; ++i)
+      ASSERT_OK(store->Apply({{"key", "value" + std::to_string(i)}}).status());
   }
   const fs::path log = NewestLog(dir / "meta");
   const std::string bytes = ReadAll(log);
@@ -207,14 +218,16 @@ TEST(FileStore, ADamagedSnapshotRefusesToOpen) {
   test::TempDir dir;
   {
     auto store = OpenFile(dir / "meta", nullptr, 200);
-    for (int i = 0; i < 20; ++i) ASSERT_OK(store->Apply({{"key" + std::to_string(i % 3), "value"}}).status());
+    for (int i = 0; i < 20; ++i)
+      ASSERT_OK(store->Apply({{"key" + std::to_string(i % 3), "value"}}).status());
   }
   for (const std::string& name : Names(dir / "meta")) {
     if (!name.ends_with(".snapshot")) continue;
     std::string bytes = ReadAll((dir / "meta") / name);
     bytes[bytes.size() / 2] ^= 1;
     WriteAll((dir / "meta") / name, bytes);
-    EXPECT_EQ(FileMetadataStore::Open({(dir / "meta").string()}).status().code(), ErrorCode::kCorruptMessage);
+    EXPECT_EQ(FileMetadataStore::Open({(dir / "meta").string()}).status().code(),
+              ErrorCode::kCorruptMessage);
     return;
   }
   FAIL() << "no snapshot was written";
@@ -227,7 +240,8 @@ TEST(FileStore, ALargeLogBecomesASnapshotAndItsPredecessorsGo) {
   {
     auto store = OpenFile(dir / "meta", &io, 1000);
     for (int i = 0; i < 500; ++i) {
-      ASSERT_EQ(*store->Apply({{"key" + std::to_string(i % 7), "value" + std::to_string(i)}}), i + 1);
+      ASSERT_EQ(*store->Apply({{"key" + std::to_string(i % 7), "value" + std::to_string(i)}}),
+                i + 1);
       ASSERT_OK(store->last_snapshot());
       ASSERT_LT(store->log_bytes(), 1100);
     }
@@ -251,7 +265,10 @@ Acknowledged RunUntilDead(const fs::path& directory, FileIo* io, int batches) {
   if (!store.ok()) return result;
   result.opened = true;
   for (int i = 0; i < batches; ++i) {
-    if ((*store)->Apply({{"key" + std::to_string(i % 5), std::to_string(i)}, {"last", std::to_string(i)}}).ok()) {
+    if ((*store)
+            ->Apply(
+                {{"key" + std::to_string(i % 5), std::to_string(i)}, {"last", std::to_string(i)}})
+            .ok()) {
       result.values.push_back(i);
     }
   }
@@ -280,7 +297,8 @@ TEST(FileStore, KilledBetweenAnyTwoStepsItKeepsEveryAcknowledgedBatch) {
       const int64_t found = last->has_value() ? std::stoll((*last)->value) : -1;
       const int64_t expected = acknowledged.values.empty() ? -1 : acknowledged.values.back();
       // The batch in flight may be there; nothing acknowledged is missing.
-      ASSERT_TRUE(found == expected || found == expected + 1) << step << ": " << found << " after " << expected;
+      ASSERT_TRUE(found == expected || found == expected + 1)
+          << step << ": " << found << " after " << expected;
       for (int64_t key = 0; key < 5; ++key) {
         int64_t newest = -1;
         for (int64_t i = 0; i <= found; ++i) newest = i % 5 == key ? i : newest;

@@ -33,7 +33,8 @@ TEST(MirrorConfig, DefaultsAreThoseMeasuredAgainstARealKafka) {
 TEST(MirrorConfig, EveryDefaultOfTheTablePassesItsOwnCheck) {
   for (const MirrorConfigDefinition& definition : MirrorConfigTable()) {
     if (!definition.fallback) continue;
-    const Status s = CheckMirrorConfigs(With(std::string(definition.name), std::string(*definition.fallback)));
+    const Status s =
+        CheckMirrorConfigs(With(std::string(definition.name), std::string(*definition.fallback)));
     EXPECT_TRUE(s.ok()) << s.ToString();
   }
 }
@@ -58,12 +59,14 @@ TEST(MirrorConfig, OursReachTheFetcherAndTheStop) {
 
 TEST(MirrorConfig, ABadKeyOrValueIsRefusedByItsName) {
   const std::pair<const char*, const char*> bad[] = {
-      {"fetch.min.bytes", "-1"},       {"fetch.min.bytes", "many"},    {"fetch.max.bytes", "3000000000"},
-      {"source.gap", "skip"},          {"stop.uncommitted", "commit"}, {"isolation.level", "serializable"},
-      {"security.protocol", "PIGEON"}, {"bootstrap.servers", ""},      {"bootstrap.servers", "host"},
-      {"bootstrap.servers", "h:0"},    {"bootstrap.servers", "h:65536"}, {"bootstrap.servers", ":9092"},
-      {"bootstrap.servers", "::1:9092"}, {"no.such.key", "1"},         {"fetch.buffer.bytes", "10"},
-      {"acls.include", "a;b;c;d;e;f"},
+      {"fetch.min.bytes", "-1"},         {"fetch.min.bytes", "many"},
+      {"fetch.max.bytes", "3000000000"}, {"source.gap", "skip"},
+      {"stop.uncommitted", "commit"},    {"isolation.level", "serializable"},
+      {"security.protocol", "PIGEON"},   {"bootstrap.servers", ""},
+      {"bootstrap.servers", "host"},     {"bootstrap.servers", "h:0"},
+      {"bootstrap.servers", "h:65536"},  {"bootstrap.servers", ":9092"},
+      {"bootstrap.servers", "::1:9092"}, {"no.such.key", "1"},
+      {"fetch.buffer.bytes", "10"},      {"acls.include", "a;b;c;d;e;f"},
   };
   for (const auto& [key, value] : bad) {
     const Status s = ValidateMirrorConfig(With(key, value));
@@ -74,7 +77,8 @@ TEST(MirrorConfig, ABadKeyOrValueIsRefusedByItsName) {
 }
 
 TEST(MirrorConfig, AnUnsupportedSecurityProtocolIsRefusedRatherThanSentInTheClear) {
-  EXPECT_EQ(ValidateMirrorConfig(With("security.protocol", "SASL_SSL")).code(), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(ValidateMirrorConfig(With("security.protocol", "SASL_SSL")).code(),
+            ErrorCode::kInvalidConfig);
 }
 
 TEST(MirrorConfig, AFilterThatIsNoRegularExpressionHasItsOwnCode) {
@@ -108,9 +112,10 @@ TEST(MirrorName, FollowsTheRulesOfTopicNamesAndLeavesTheSuffixesFree) {
     EXPECT_TRUE(CheckMirrorName(good).ok()) << good;
   }
   EXPECT_TRUE(CheckMirrorName(std::string(249, 'm')).ok());
-  for (const std::string& bad : {std::string(), std::string("."), std::string(".."), std::string("a b"),
-                                 std::string("x.paused"), std::string("x.removed"), std::string(250, 'm'),
-                                 std::string("a:b"), std::string("\xC3\xA4")}) {
+  for (const std::string& bad :
+       {std::string(), std::string("."), std::string(".."), std::string("a b"),
+        std::string("x.paused"), std::string("x.removed"), std::string(250, 'm'),
+        std::string("a:b"), std::string("\xC3\xA4")}) {
     EXPECT_EQ(CheckMirrorName(bad).code(), ErrorCode::kInvalidRequest) << bad;
   }
 }
