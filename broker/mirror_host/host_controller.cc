@@ -6,9 +6,8 @@ namespace kmirror::broker {
 
 void HostController::OnWorker(host::Completion done,
                               std::function<Status(broker::Controller&)> call) {
-  const bool taken = worker_->Run([controller = controller_, done, call = std::move(call)] {
-    done(call(*controller));
-  });
+  const bool taken = worker_->Run(
+      [controller = controller_, done, call = std::move(call)] { done(call(*controller)); });
   if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
 }
 
@@ -59,13 +58,44 @@ void HostController::DeleteMirror(std::string mirror, int64_t expected_version,
 }
 
 void HostController::BumpLeaderEpochs(std::vector<host::EpochBump> bumps, host::Completion done) {
-  OnWorker(std::move(done), [bumps = std::move(bumps)](broker::Controller& controller) {
-    std::vector<LeaderEpochBump> wanted;
-    for (const host::EpochBump& bump : bumps) {
-      wanted.push_back({bump.partition, bump.min_leader_epoch});
-    }
-    return controller.BumpLeaderEpochs(wanted);
-  });
+  std::vector<LeaderEpochBump> wanted;
+  wanted.reserve(bumps.size());
+  for (const host::EpochBump& bump : bumps) {
+    wanted.push_back({bump.partition, bump.min_leader_epoch});
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    bumps_.push_back({std::move(wanted), done});
+  }
+  // One task a request; the first to run takes all that wait and leaves the others nothing.
+  if (worker_->Run([this] { BumpWaiting(); })) return;
+  std::vector<Waiting> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    refused.swap(bumps_);
+  }
+  for (Waiting& waiting : refused) {
+    waiting.done({ErrorCode::kCancelled, "the broker is shutting down"});
+  }
+}
+
+void HostController::BumpWaiting() {
+  std::vector<Waiting> group;
+  {
+    const std::lock_guard lock(mutex_);
+    group.swap(bumps_);
+  }
+  if (group.empty()) return;
+  std::vector<LeaderEpochBump> all;
+  for (const Waiting& waiting : group) {
+    all.insert(all.end(), waiting.bumps.begin(), waiting.bumps.end());
+  }
+  const Status together = controller_->BumpLeaderEpochs(all);
+  for (Waiting& waiting : group) {
+    // One bad request must not fail the others.
+    waiting.done(together.ok() || group.size() == 1 ? together
+                                                    : controller_->BumpLeaderEpochs(waiting.bumps));
+  }
 }
 
 void HostController::RaiseProducerIdFloor(int64_t max_seen, host::Completion done) {

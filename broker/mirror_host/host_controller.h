@@ -1,6 +1,10 @@
 // host::Controller over this broker's controller: one thread makes the changes, in order.
 #pragma once
 
+#include <functional>
+#include <mutex>
+#include <vector>
+
 #include "broker/controller/controller.h"
 #include "broker/mirror_host/worker_pool.h"
 #include "kmirror/host/controller.h"
@@ -25,10 +29,18 @@ class HostController final : public host::Controller {
   void RaiseProducerIdFloor(int64_t max_seen, host::Completion done) override;
 
  private:
+  struct Waiting {
+    std::vector<LeaderEpochBump> bumps;
+    host::Completion done;
+  };
   void OnWorker(host::Completion done, std::function<Status(broker::Controller&)> call);
+  // Raises that wait together become one change: one sync for all partitions of a mirror.
+  void BumpWaiting();
 
   broker::Controller* const controller_;
   WorkerPool* const worker_;
+  std::mutex mutex_;  // guards bumps_
+  std::vector<Waiting> bumps_;
 };
 
 }  // namespace kmirror::broker

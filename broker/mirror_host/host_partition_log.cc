@@ -1,5 +1,7 @@
 #include "broker/mirror_host/host_partition_log.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +37,16 @@ host::AppendResult HostPartitionLog::AppendMirrored(const host::MirroredSet& set
   if (replica_->removed()) return {host::AppendCode::kFenced, -1};
   const Status status = replica_->log().AppendMirrored(
       set.bytes, set.batches, set.expected_end_offset, set.local_leader_epoch);
-  if (!status.ok()) return {CodeOf(status), -1};
+  if (!status.ok()) {
+    const host::AppendCode code = CodeOf(status);
+    if (code != host::AppendCode::kNotEnd && code != host::AppendCode::kFenced) {
+      // The library learns the kind alone; the reason is for people.
+      spdlog::error("event=mirrored_append_failed partition={}-{} end={} reason=\"{}\"",
+                    replica_->topic(), replica_->id().partition, set.expected_end_offset,
+                    status.ToString());
+    }
+    return {code, -1};
+  }
   return {host::AppendCode::kOk, set.batches.back().last_offset + 1};
 }
 
@@ -85,16 +96,15 @@ bool HostPartitionLog::EndsWithReset() const { return replica_->log().Positions(
 Status HostPartitionLog::Leads(int32_t leader_epoch) const {
   if (replica_->removed()) return {ErrorCode::kNotLeaderOrFollower, "the partition was deleted"};
   if (replica_->leader_epoch() == leader_epoch) return Status::Ok();
-  return {ErrorCode::kFencedLeaderEpoch,
-          "the leader epoch is " + std::to_string(replica_->leader_epoch()) + ", not " +
-              std::to_string(leader_epoch)};
+  return {ErrorCode::kFencedLeaderEpoch, "the leader epoch is " +
+                                             std::to_string(replica_->leader_epoch()) + ", not " +
+                                             std::to_string(leader_epoch)};
 }
 
 void HostPartitionLog::OnWorker(host::Completion done, std::function<Status()> call) {
   const bool taken = workers_->Run([replica = replica_, done, call = std::move(call)] {
-    done(replica->removed()
-             ? Status(ErrorCode::kNotLeaderOrFollower, "the partition was deleted")
-             : call());
+    done(replica->removed() ? Status(ErrorCode::kNotLeaderOrFollower, "the partition was deleted")
+                            : call());
   });
   if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
 }

@@ -1,8 +1,8 @@
 // host::PartitionLog over one replica of kmirrord, and how the library finds it.
 //
 // This broker is the only replica: the high watermark is the log's end, and waiting for replicas is
-// over at once. Appends run on the caller's lane (one pwritev into the page cache); what may wait for
-// the disk runs on the workers.
+// over at once. Appends run on the caller's lane (one pwritev into the page cache); what may wait
+// for the disk runs on the workers.
 #pragma once
 
 #include <memory>

@@ -31,26 +31,24 @@ HostStateTopic::HostStateTopic(broker::Controller* controller, LogDirectory* log
 }
 
 void HostStateTopic::Ensure(host::Completion done) {
-  const bool taken = changes_->Run([this, done] {
-    done(controller_->EnsureTopic(kMirrorStateTopic).status);
-  });
+  const bool taken =
+      changes_->Run([this, done] { done(controller_->EnsureTopic(kMirrorStateTopic).status); });
   if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
 }
 
 Result<std::shared_ptr<Replica>> HostStateTopic::Shard(int32_t shard) const {
   std::shared_ptr<Replica> replica = logs_->Find(kMirrorStateTopic, shard);
   if (replica == nullptr || replica->removed()) {
-    return {ErrorCode::kNotCoordinator, std::string(kMirrorStateTopic) + "-" +
-                                            std::to_string(shard) + " is not open here"};
+    return {ErrorCode::kNotCoordinator,
+            std::string(kMirrorStateTopic) + "-" + std::to_string(shard) + " is not open here"};
   }
   return replica;
 }
 
 void HostStateTopic::Append(int32_t shard, std::vector<host::StateRecord> records,
                             host::Completion done) {
-  const bool taken = workers_->Run([this, shard, records = std::move(records), done] {
-    done(AppendNow(shard, records));
-  });
+  const bool taken = workers_->Run(
+      [this, shard, records = std::move(records), done] { done(AppendNow(shard, records)); });
   if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
 }
 
@@ -59,7 +57,8 @@ Status HostStateTopic::AppendNow(int32_t shard, const std::vector<host::StateRec
   if (!replica.ok()) return replica.status();
   if (records.empty()) return Status::Ok();
   PartitionLog& log = (*replica)->log();
-  // A log that a failed sync took offline is loaded again: the library replays it before it trusts it.
+  // A log that a failed sync took offline is loaded again: the library replays it before it trusts
+  // it.
   if (!log.offline().ok()) {
     if (Status reopened = log.Reopen(); !reopened.ok()) return reopened;
   }
@@ -76,8 +75,8 @@ Status HostStateTopic::AppendNow(int32_t shard, const std::vector<host::StateRec
 }
 
 void HostStateTopic::Replay(int32_t shard, EachRecord each, host::Completion done) {
-  const bool taken = workers_->Run(
-      [this, shard, each = std::move(each), done] { done(ReplayNow(shard, each)); });
+  const bool taken =
+      workers_->Run([this, shard, each = std::move(each), done] { done(ReplayNow(shard, each)); });
   if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
 }
 

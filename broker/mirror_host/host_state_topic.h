@@ -1,7 +1,7 @@
 // host::StateTopic over a real internal topic of this broker.
 //
-// An append is one batch and one fdatasync; several shards sync at the same time, callers on one shard
-// share a sync. A replay reads the log from its start.
+// An append is one batch and one fdatasync; several shards sync at the same time, callers on one
+// shard share a sync. A replay reads the log from its start.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // kmirrord as a host of the library: implements kmirror/host/* over controller, logs and lanes.
 //
-// Start after the controller's Start and once the logs are open; Stop before either goes. Between the
-// two, mirror() serves mirror requests.
+// Start after the controller's Start and once the logs are open; Stop before either goes. Between
+// the two, mirror() serves mirror requests.
 #pragma once
 
 #include <chrono>
