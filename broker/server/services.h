@@ -21,7 +21,8 @@ namespace kmirror::broker {
 class FetchSessions;
 class LogWatch;
 
-// Ids handed to producers, taken from the controller a block at a time. Thread-safe.
+// Ids handed to producers. Thread-safe. One at a time: ids kept back here would not rise with the
+// floor that a stopped mirror sets (R9); the controller itself reserves on disk in blocks.
 class ProducerIdBlock {
  public:
   // nullopt: the block is used up; call Refill from a thread that may block.
@@ -30,7 +31,7 @@ class ProducerIdBlock {
   Result<int64_t> Refill(Controller& controller);
 
  private:
-  static constexpr int32_t kBlock = 1000;
+  static constexpr int32_t kBlock = 1;
   std::mutex mutex_;
   ProducerIdRange range_;
 };
