@@ -172,6 +172,7 @@ class PartitionDriver {
   void StopTruncate();
   void StopReplicated();
   void StopPosition();
+  void StorePosition();
   void StopEpoch();
   void StopProducers();
   void StopAbort();

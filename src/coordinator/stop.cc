@@ -99,6 +99,15 @@ void PartitionDriver::StopPosition() {
   // Captured once by this stop, and only from a log that holds nothing but mirrored data (6.3).
   if (record_.progress != Progress::kMirrored || !record_.position.IsNone()) return StopEpoch();
   SetStep("store the last mirror position");
+  // A position is kept through every crash, so the data below it must be: otherwise markers of this
+  // cluster would stand below it after a loss of power.
+  log_->Sync(Continue([this](Status status) {
+    if (!status.ok()) return StopStepFailed("sync", status, [this] { StopReplicated(); });
+    StorePosition();
+  }));
+}
+
+void PartitionDriver::StorePosition() {
   const host::LogView view = log_->View();
   statemachine::MirrorPosition position{view.last_batch_epoch, view.end};
   if (position.epoch < 0) {
