@@ -5,6 +5,9 @@
 // An OK answer means durable, applied on this broker and visible (R29); an error means nothing
 // happened, except kKafkaStorageError after a failed sync (metadata_store.h).
 //
+// Leader epochs stay as they are across a restart (Kafka raises them): this broker holds the only
+// replica, so that nobody else can have led, and a raise would cost a write for every partition.
+//
 // Thread-safe. Every change blocks its caller for an fsync (and for creating directories): call
 // from a thread that may. Reading image() never blocks.
 #pragma once

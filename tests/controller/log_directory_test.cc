@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <functional>
 
 #include "broker/controller/file_metadata_store.h"
 #include "kmirror/log/record_batch_builder.h"
+#include "tests/controller/fault_io.h"
 #include "tests/support/assert_ok.h"
 #include "tests/support/temp_dir.h"
 
@@ -25,10 +26,11 @@ class LogDirectoryTest : public ::testing::Test {
     options.directory = config_.log_dir;
     options.cluster_id = "cluster-a";
     options.node_id = 1;
+    options.io = &io_;
     auto manager = LogManager::Open(options);
     if (!manager.ok()) return manager.status();
     manager_ = std::move(*manager);
-    auto store = FileMetadataStore::Open({(dir_ / metadata_).string()});
+    auto store = FileMetadataStore::Open({(dir_ / metadata_).string(), &io_});
     if (!store.ok()) return store.status();
     store_ = std::move(*store);
     auto controller = Controller::Open({store_.get(), config_, "cluster-a"});
@@ -73,7 +75,28 @@ class LogDirectoryTest : public ::testing::Test {
     return replica->log().AppendAsLeader(batch, replica->leader_epoch()).status().code();
   }
 
+  // Carries out `change`, with the world stopping at each of its steps in turn, starts again and
+  // calls `check` with what the change had answered.
+  void KillAtEveryStep(const std::function<Status()>& change,
+                       const std::function<void(int step, bool acknowledged)>& check) {
+    bool finished = false;
+    for (int step = 0; !finished; ++step) {
+      ASSERT_LT(step, 1000);
+      io_.FailFrom(io_.calls() + step);
+      const int first = io_.calls();
+      const Status answer = change();
+      finished = io_.calls() - first <= step;
+      Stop();
+      io_.Heal();
+      Start();
+      ASSERT_NE(controller_, nullptr);
+      check(step, answer.ok());
+      if (HasFatalFailure()) return;
+    }
+  }
+
   test::TempDir dir_;
+  FaultIo io_;
   std::string metadata_ = "metadata";
   BrokerConfig config_;
   std::unique_ptr<LogManager> manager_;
@@ -234,6 +257,64 @@ TEST_F(LogDirectoryTest, RecordsBesideANewMetadataFolderAreNotTouched) {
   metadata_ = "metadata";
   Start();
   EXPECT_EQ(logs_->Find("t", 0)->log().Positions().log_end, 1);
+}
+
+TEST_F(LogDirectoryTest, ACreationKilledAnywhereIsThereWholeOrNotAtAll) {
+  MakeMirror();
+  Uuid id;
+  id.bytes[0] = 7;
+  const NewTopic topic{"t", id, 2, -1, {{"mirror.name", "m"}}};
+  int seen = 0;
+  KillAtEveryStep(
+      [&] { return controller_->CreateTopic(topic, Controller::Origin::kMirror).status; },
+      [&](int step, bool acknowledged) {
+        const TopicPtr found = controller_->image()->topics.Find("t");
+        if (acknowledged) ASSERT_NE(found, nullptr) << step;
+        for (int32_t p = 0; p < 2; ++p) {
+          ASSERT_EQ(manager_->Find("t", p) != nullptr, found != nullptr) << step;
+          if (found != nullptr) ASSERT_EQ(Produce("t", p), ErrorCode::kReadOnly) << step;
+        }
+        if (found == nullptr) return;
+        ++seen;
+        ASSERT_EQ(found->id, id);
+        ASSERT_OK(controller_->DeleteTopic(id, Controller::Origin::kMirror));
+      });
+  EXPECT_GT(seen, 0);
+}
+
+TEST_F(LogDirectoryTest, ADeletionKilledAnywhereIsDoneOrNotBegun) {
+  int kept = 0;
+  Create("t", {}, 2);
+  ASSERT_EQ(Produce("t"), ErrorCode::kNone);
+  KillAtEveryStep(
+      [&] { return controller_->DeleteTopic(controller_->image()->topics.Find("t")->id); },
+      [&](int step, bool acknowledged) {
+        if (controller_->image()->topics.Find("t") != nullptr) {
+          ASSERT_FALSE(acknowledged) << step;
+          ASSERT_EQ(logs_->Find("t", 0)->log().Positions().log_end, 1) << step;
+          ++kept;
+          return;
+        }
+        ASSERT_EQ(manager_->Find("t", 0), nullptr) << step;
+        Create("t", {}, 2);
+        ASSERT_EQ(Produce("t"), ErrorCode::kNone);
+      });
+  EXPECT_GT(kept, 0);
+}
+
+TEST_F(LogDirectoryTest, AChangeOfMirrorNameKilledAnywhereLeavesTheBarrierOfWhatIsStored) {
+  MakeMirror();
+  Create("t", {{"mirror.name", "m"}});
+  bool stop = true;
+  KillAtEveryStep([&] { return SetName("t", stop ? "m.removed" : "m"); },
+                  [&](int step, bool acknowledged) {
+                    const TopicPtr topic = controller_->image()->topics.Find("t");
+                    const std::string& name = topic->configs.at("mirror.name");
+                    if (acknowledged) ASSERT_EQ(name, stop ? "m.removed" : "m") << step;
+                    ASSERT_EQ(Produce("t"),
+                              name == "m" ? ErrorCode::kReadOnly : ErrorCode::kNotEnoughReplicas);
+                    stop = name == "m";
+                  });
 }
 
 TEST_F(LogDirectoryTest, ARefusedCreationLeavesNoDirectory) {
