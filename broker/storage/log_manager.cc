@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,13 +29,22 @@ int64_t OffsetOr(const OffsetCheckpoint& offsets, const TopicPartitionName& name
   return found == offsets.end() ? otherwise : found->second;
 }
 
+// Sockets and everything else need descriptors too: at most half of what the process may have.
+size_t FilesKeptOpen(int32_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    limit.rlim_cur = 65536;
+  }
+  return std::min<size_t>(static_cast<size_t>(std::max(wanted, 0)), limit.rlim_cur / 2);
+}
+
 }  // namespace
 
 LogManager::LogManager(const Options& options)
     : options_(options),
       io_(options.io != nullptr ? options.io : FileIo::Posix()),
       clock_(options.clock != nullptr ? options.clock : LogClock::System()),
-      fds_(std::make_unique<FdCache>(static_cast<size_t>(std::max(options.open_files_max, 0)))) {}
+      fds_(std::make_unique<FdCache>(FilesKeptOpen(options.open_files_max))) {}
 
 LogManager::~LogManager() {
   logs_.clear();
@@ -106,7 +116,8 @@ Status LogManager::LoadAll() {
     if (!partition || partition->DirectoryName() != name) continue;
     PartitionLog::Options options = LogOptions(*partition);
     options.environment = Environment();
-    options.clean_shutdown = was_clean_;
+    // One without a recovery point was put here by hand: nobody closed it in order.
+    options.clean_shutdown = was_clean_ && recovery_points->contains(*partition);
     options.recovery_point = OffsetOr(*recovery_points, *partition, 0);
     options.log_start = OffsetOr(*log_starts, *partition, -1);
     options.high_watermark = OffsetOr(*high_watermarks, *partition, -1);
@@ -262,6 +273,7 @@ Status LogManager::Tick(int64_t now_ms) {
   if (retention) last_retention_ms_ = now_ms;
   for (const auto& log : All()) {
     note(log->MaybeFlush(now_ms));
+    note(log->SyncClosedSegments());
     if (retention) {
       const Result<DeletedRange> deleted = log->ApplyRetention(now_ms);
       if (!deleted.ok()) note(deleted.status().WithContext(log->directory()));

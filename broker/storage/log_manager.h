@@ -31,7 +31,8 @@ class LogManager {
     LogConfig defaults;
     FileIo* io = nullptr;            // null: the real one
     const LogClock* clock = nullptr; // null: the system's
-    int32_t open_files_max = 2000;   // descriptors kept open for segments; more are opened and closed
+    // Segment files kept open; more are opened and closed again. At most half the process's limit.
+    int32_t open_files_max = 2000;
     int64_t checkpoint_interval_ms = 60000;
     int64_t high_watermark_checkpoint_interval_ms = 5000;
     int64_t retention_check_interval_ms = 300000;

@@ -9,13 +9,14 @@
 
 namespace kmirror::broker {
 
-PartitionLog::Impl::SyncPlan PartitionLog::Impl::PlanSyncLocked() {
+PartitionLog::Impl::SyncPlan PartitionLog::Impl::PlanSyncLocked(bool with_active) {
   SyncPlan plan;
-  plan.end = log_end_;
+  plan.end = with_active ? log_end_ : std::min(segments_.back()->base_offset(), log_end_);
   plan.truncations = truncations_;
   const int64_t from = recovery_point_;
   for (size_t i = 0; i < segments_.size(); ++i) {
-    if (i + 1 < segments_.size() && segments_[i + 1]->base_offset() <= from) continue;
+    const bool active = i + 1 == segments_.size();
+    if (active ? !with_active : segments_[i + 1]->base_offset() <= from) continue;
     plan.segments.push_back(segments_[i]);
   }
   plan.active = segments_.back();
@@ -25,8 +26,10 @@ PartitionLog::Impl::SyncPlan PartitionLog::Impl::PlanSyncLocked() {
   }
   plan.directory = directory_dirty_;
   epochs_dirty_ = directory_dirty_ = false;
-  unflushed_messages_ = 0;
-  oldest_unflushed_ms_ = -1;
+  if (with_active) {
+    unflushed_messages_ = 0;
+    oldest_unflushed_ms_ = -1;
+  }
   return plan;
 }
 
@@ -49,43 +52,50 @@ Status PartitionLog::Impl::Carry(const SyncPlan& plan, bool* broken) {
   return plan.directory ? SyncDirectory(io_, directory_) : Status::Ok();
 }
 
-Result<int64_t> PartitionLog::Sync() {
-  Impl& log = *impl_;
-  const int64_t wanted = Positions().log_end;
-  std::lock_guard sync_lock(log.sync_mutex_);
+Result<int64_t> PartitionLog::Sync() { return impl_->RunSync(true, Positions().log_end); }
+
+Status PartitionLog::SyncClosedSegments() {
+  const int64_t closed = impl_->Published().segments->back()->base_offset();
+  if (closed <= impl_->recovery_point_) return Status::Ok();
+  const Result<int64_t> synced = impl_->RunSync(false, closed);
+  return synced.ok() ? Status::Ok() : synced.status();
+}
+
+Result<int64_t> PartitionLog::Impl::RunSync(bool with_active, int64_t wanted) {
+  std::lock_guard sync_lock(sync_mutex_);
   // Another caller's sync may have covered this one while it waited.
-  if (log.recovery_point_ >= wanted) return log.recovery_point_.load();
-  Impl::SyncPlan plan;
+  if (recovery_point_ >= wanted) return recovery_point_.load();
+  SyncPlan plan;
   {
-    std::lock_guard lock(log.append_mutex_);
-    Status usable = log.CheckUsableLocked(-1);
+    std::lock_guard lock(append_mutex_);
+    Status usable = CheckUsableLocked(-1);
     if (!usable.ok()) return usable;
-    plan = log.PlanSyncLocked();
+    plan = PlanSyncLocked(with_active);
   }
   bool broken = false;
-  Status carried = log.Carry(plan, &broken);
+  Status carried = Carry(plan, &broken);
   bool offline = false;
   {
-    std::lock_guard lock(log.append_mutex_);
+    std::lock_guard lock(append_mutex_);
     if (!carried.ok()) {
-      log.epochs_dirty_ = log.epochs_dirty_ || plan.epochs.has_value();
-      log.directory_dirty_ = log.directory_dirty_ || plan.directory;
-      if (log.oldest_unflushed_ms_ < 0) log.oldest_unflushed_ms_ = log.NowMs();
+      epochs_dirty_ = epochs_dirty_ || plan.epochs.has_value();
+      directory_dirty_ = directory_dirty_ || plan.directory;
+      if (oldest_unflushed_ms_ < 0) oldest_unflushed_ms_ = NowMs();
       if (broken) {
         // The kernel forgets dirty pages it could not write: a second sync would lie.
-        carried = log.GoOfflineLocked(carried);
+        carried = GoOfflineLocked(carried);
         offline = true;
       }
-    } else if (plan.truncations == log.truncations_) {
-      log.recovery_point_ = std::max(log.recovery_point_.load(), plan.end);
+    } else if (plan.truncations == truncations_) {
+      recovery_point_ = std::max(recovery_point_.load(), plan.end);
     }
   }
   if (offline) {
-    std::lock_guard lock(log.listener_mutex_);
-    if (log.listener_ != nullptr) log.listener_->OnLogOffline(*this, carried);
+    std::lock_guard lock(listener_mutex_);
+    if (listener_ != nullptr) listener_->OnLogOffline(*owner_, carried);
   }
   if (!carried.ok()) return carried;
-  return log.recovery_point_.load();
+  return recovery_point_.load();
 }
 
 int64_t PartitionLog::RecoveryPoint() const { return impl_->recovery_point_; }
@@ -126,7 +136,7 @@ Status PartitionLog::Close() {
     return ErrnoStatus("cut", active.log_file().path(), errno);
   }
   if (FileSize(log.directory_ + "/leader-epoch-checkpoint") < 0) log.epochs_dirty_ = true;
-  Impl::SyncPlan plan = log.PlanSyncLocked();
+  Impl::SyncPlan plan = log.PlanSyncLocked(true);
   plan.active = nullptr;  // its indexes are final too
   bool broken = false;
   status = log.Carry(plan, &broken);

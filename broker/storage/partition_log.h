@@ -234,6 +234,9 @@ class PartitionLog {
   // Everything appended before the call is on disk when it answers; the answer is the recovery point.
   // Callers at the same time share one sync. A failure takes the log offline.
   Result<int64_t> Sync();
+  // The same for segments that are full, without the one that is written to (Kafka flushes at a roll,
+  // in the background). Cheap when there is nothing to do. LogManager calls it.
+  Status SyncClosedSegments();
   int64_t RecoveryPoint() const;
   // What the checkpoint files should say of the log start: nullopt while it is the first segment's base.
   std::optional<int64_t> LogStartToCheckpoint() const;

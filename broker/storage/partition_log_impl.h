@@ -90,7 +90,8 @@ class PartitionLog::Impl {
     std::vector<int64_t> snapshots;
     bool directory = false;
   };
-  SyncPlan PlanSyncLocked();
+  SyncPlan PlanSyncLocked(bool with_active);
+  Result<int64_t> RunSync(bool with_active, int64_t wanted);
   // *broken: the disk may have lost what was written; the log must not go on.
   Status Carry(const SyncPlan& plan, bool* broken);
 

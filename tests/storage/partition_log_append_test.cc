@@ -454,6 +454,25 @@ TEST(FlushMessages, SyncsAfterSoManyRecords) {
   EXPECT_EQ(f.log->RecoveryPoint(), 4);
 }
 
+TEST(SyncClosedSegments, MovesTheRecoveryPointToTheActiveSegment) {
+  LogFixture f;
+  f.options.config.segment_bytes = 300;
+  ASSERT_TRUE(f.Open().ok());
+  std::vector<TestBatch> set;
+  for (int i = 0; i < 7; ++i) set.push_back(MakeBatch({.base_offset = i, .leader_epoch = 1, .value_bytes = 30}));
+  ASSERT_TRUE(AppendSet(*f.log, set).ok());
+  ASSERT_EQ(f.log->SegmentCount(), 3);
+  ASSERT_TRUE(f.log->SyncClosedSegments().ok());
+  EXPECT_EQ(f.log->RecoveryPoint(), 6);
+  const int syncs = f.io.syncs;
+  ASSERT_TRUE(f.log->SyncClosedSegments().ok());
+  EXPECT_EQ(f.io.syncs, syncs) << "nothing to do";
+  ASSERT_TRUE(f.Crash().ok());
+  EXPECT_EQ(f.log->load_report().scanned_segments, 1);
+  EXPECT_EQ(f.log->Positions().log_end, 7);
+  EXPECT_EQ(f.log->EpochHistory(), (std::vector<log::EpochStart>{{1, 0}}));
+}
+
 TEST(Preallocation, ReservesAheadWithoutChangingTheSize) {
   LogFixture f;
   f.options.config.preallocate_ahead_bytes = 1 << 20;
