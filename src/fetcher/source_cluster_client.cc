@@ -167,20 +167,17 @@ std::vector<HostPort> SourceClusterClient::Candidates() const {
 }
 
 void SourceClusterClient::ConnectAny(WithConnection then) {
-  auto candidates = std::make_shared<std::vector<HostPort>>(Candidates());
-  TryNext(std::move(candidates), 0, {ErrorCode::kDisconnected, "no bootstrap server is configured"},
-          std::move(then));
+  // A little later, so that nothing is answered within the call.
+  lane_->Post([this, alive = std::weak_ptr(alive_), then = std::move(then)]() mutable {
+    if (alive.expired() || closed_) return;
+    TryNext(std::make_shared<std::vector<HostPort>>(Candidates()), 0,
+            {ErrorCode::kDisconnected, "no bootstrap server is configured"}, std::move(then));
+  });
 }
 
 void SourceClusterClient::TryNext(std::shared_ptr<std::vector<HostPort>> candidates, size_t at,
                                   Status last, WithConnection then) {
-  if (at == candidates->size()) {
-    // Told later: the caller may still be inside its request.
-    lane_->Post([alive = std::weak_ptr(alive_), last = std::move(last), then = std::move(then)] {
-      if (!alive.expired()) then(last);
-    });
-    return;
-  }
+  if (at == candidates->size()) return then(std::move(last));
   const HostPort address = (*candidates)[at];
   Connect(address, [this, candidates = std::move(candidates), at, address,
                     then = std::move(then)](Result<Connection*> connection) mutable {

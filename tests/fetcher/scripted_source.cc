@@ -124,7 +124,7 @@ class FakeConnection : public Connection {
   void TryAnswer(bool out_of_patience) {
     if (!waiting_ || !open_) return;
     const bool fetch = current_.api_key == FetchRequest::kApiKey;
-    if (fetch && source_->hold_fetches) return;
+    if (source_->hang || (fetch && source_->hold_fetches)) return;
     auto body = source_->Answer(current_, out_of_patience, nullptr);
     if (!body) {
       if (!patience_set_) {

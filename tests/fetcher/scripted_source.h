@@ -86,6 +86,7 @@ class ScriptedSource : public Transport {
   std::optional<size_t> cut_next_fetch_after;  // bytes of the body, then the connection breaks
   std::optional<ErrorCode> next_fetch_error;   // top level
   bool forget_sessions = false;                // the next incremental fetch finds no session
+  bool hang = false;                           // nothing is answered any more
   bool hold_fetches = false;                   // answers wait for ReleaseFetches
   // Changes the bytes of the next fetch answers, while set.
   std::function<void(protocol::FetchResponse*)> edit_fetch;
