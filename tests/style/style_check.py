@@ -86,9 +86,11 @@ class Violation(NamedTuple):
 
 def list_files(root):
     if os.path.exists(os.path.join(root, ".git")):
-        out = subprocess.run(["git", "-C", root, "ls-files", "-z", "-co", "--exclude-standard"],
-                             check=True, capture_output=True).stdout.decode()
-        return sorted(p for p in out.split("\0") if p and os.path.isfile(os.path.join(root, p)))
+        git = subprocess.run(["git", "-C", root, "ls-files", "-z", "-co", "--exclude-standard"],
+                             capture_output=True)
+        if git.returncode == 0:  # it refuses, for one, a checkout that belongs to somebody else
+            names = git.stdout.decode().split("\0")
+            return sorted(n for n in names if n and os.path.isfile(os.path.join(root, n)))
     found = []
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [s for s in subfolders if s != "build" and not s.startswith(".")]
