@@ -35,7 +35,8 @@ class MirrorKill : public MirrorFixture, public ::testing::WithParamInterface<Ki
         standby_->Restart({{"KMIRROR_TEST_KILL_AT", GetParam().step + ":" + GetParam().when}}));
   }
   // Runs the command whose step kills; the process must die of it, else the step was never hit.
-  void RunAndDie(const std::vector<std::string>& args) {
+  void RunAndDie(std::vector<std::string> args) {
+    args.back() = "1";  // --wait: the broker will not live to see the end of it
     (void)standby_->Cli(args, Seconds(20));
     const auto end = standby_->process().Wait(Seconds(20));
     ASSERT_TRUE(end.has_value()) << GetParam().step << " " << GetParam().when << " was never hit\n"
