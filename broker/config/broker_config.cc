@@ -247,6 +247,10 @@ Status Reader::Read(BrokerConfig* config) const {
   config->mirror_state_topic_num_partitions = integer("mirror.state.topic.num.partitions");
   config->mirror_state_topic_replication_factor =
       static_cast<int16_t>(integer("mirror.state.topic.replication.factor"));
+  if (config->mirror_state_topic_replication_factor != 1) {
+    return Fault("mirror.state.topic.replication.factor",
+                 "one broker holds one replica; 1 is the only value");
+  }
   config->mirror_replication_throttled_rate = number("mirror.replication.throttled.rate");
   return {};
 }

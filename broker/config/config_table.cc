@@ -69,7 +69,8 @@ constexpr ConfigDefinition kTopicTable[] = {
      "mirror "
      "requests alone."},
     {"mirror.replication.throttled.replicas", L, "", kMin, kMax, "", "", false,
-     "Replicas under mirror.replication.throttled.rate: partition:broker pairs, or *."},
+     "Replicas under mirror.replication.throttled.rate: partition:broker pairs, or *; "
+     "not enforced by this version."},
     {"mirror.support.unclean.leader.election", B, "false", kMin, kMax, "", "", false,
      "After an unclean election at the source: follow it and cut the own log, or fail."},
     {"preallocate", B, "false", kMin, kMax, "", "log.preallocate", false,

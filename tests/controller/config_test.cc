@@ -100,6 +100,7 @@ TEST(BrokerConfig, ABadKeyOrValueIsNamedWithItsLine) {
       {"kmirror.metrics.listener=nowhere", "kmirror.metrics.listener"},
       {"broker.id=2", "broker.id"},
       {"default.replication.factor=3", "default.replication.factor"},
+      {"mirror.state.topic.replication.factor=3", "mirror.state.topic.replication.factor"},
       {"advertised.listeners=PLAINTEXT://0.0.0.0:1", "advertised.listeners"},
       {"advertised.listeners=OTHER://a:1", "advertised.listeners"},
       {"inter.broker.listener.name=OTHER", "inter.broker.listener.name"},
