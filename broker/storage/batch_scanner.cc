@@ -15,7 +15,11 @@ constexpr int64_t kContentReadBytes = 1048576;
 
 BatchScanner::BatchScanner(std::shared_ptr<const FileHandle> file, int64_t position, int64_t end,
                            Mode mode)
-    : file_(std::move(file)), position_(position), end_(end), mode_(mode), buffer_start_(position) {}
+    : file_(std::move(file)),
+      position_(position),
+      end_(end),
+      mode_(mode),
+      buffer_start_(position) {}
 
 bool BatchScanner::Fill(int64_t bytes) {
   const int64_t offset = position_ - buffer_start_;
@@ -33,8 +37,11 @@ BatchScanner::Step BatchScanner::Next(log::BatchInfo* info) {
   const int64_t left = end_ - position_;
   const int64_t header = std::min<int64_t>(left, log::kBatchHeaderBytes);
   if (!Fill(header)) return kFailed;
-  const auto view = [&] { return ByteView(buffer_).subspan(static_cast<size_t>(position_ - buffer_start_)); };
-  if (log::ParseBatchHeader(view(), info) != log::ParseResult::kOk || info->bytes > left) return kTorn;
+  const auto view = [&] {
+    return ByteView(buffer_).subspan(static_cast<size_t>(position_ - buffer_start_));
+  };
+  if (log::ParseBatchHeader(view(), info) != log::ParseResult::kOk || info->bytes > left)
+    return kTorn;
   if (mode_ == Mode::kContents || (info->IsControl() && info->count > 0)) {
     if (!Fill(info->bytes)) return kFailed;
     const ByteView whole = view().first(static_cast<size_t>(info->bytes));

@@ -20,9 +20,9 @@ class BatchScanner {
   };
   enum Step {
     kBatch,
-    kEnd,       // position() is the end
-    kTorn,      // what stands at position() is no whole and valid batch
-    kFailed,    // the file could not be read; status() says why
+    kEnd,     // position() is the end
+    kTorn,    // what stands at position() is no whole and valid batch
+    kFailed,  // the file could not be read; status() says why
   };
 
   // Walks [position, end) of the file.
@@ -49,7 +49,7 @@ class BatchScanner {
   const Mode mode_;
   int64_t batch_position_ = -1;
   std::vector<uint8_t> buffer_;
-  int64_t buffer_start_ = 0;   // file position of buffer_[0]
+  int64_t buffer_start_ = 0;  // file position of buffer_[0]
   ByteView batch_;
   Status status_;
 };

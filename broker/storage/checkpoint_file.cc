@@ -76,7 +76,8 @@ std::optional<TopicPartitionName> ParseDirectoryName(std::string_view name) {
   const size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash == 0) return std::nullopt;
   TopicPartitionName parsed;
-  if (!Number(name.substr(dash + 1), &parsed.partition) || parsed.partition < 0) return std::nullopt;
+  if (!Number(name.substr(dash + 1), &parsed.partition) || parsed.partition < 0)
+    return std::nullopt;
   parsed.topic = name.substr(0, dash);
   return parsed;
 }

@@ -101,7 +101,8 @@ Result<Bytes> Lz4(ByteView in) {
 }
 
 Result<Bytes> Zstd(ByteView in) {
-  const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(),
+                                                                   ZSTD_freeDCtx);
   if (context == nullptr) return Corrupt("zstd");
   ZSTD_inBuffer source{in.data(), in.size(), 0};
   Bytes out;

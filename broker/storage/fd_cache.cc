@@ -14,7 +14,8 @@ size_t FdCache::open_files() const {
   return open_.size();
 }
 
-// Called without the file's own lock: a victim's lock is taken under ours, never the other way round.
+// Called without the file's own lock: a victim's lock is taken under ours, never the other way
+// round.
 void FdCache::Add(LogFile* file) {
   std::lock_guard lock(mutex_);
   if (std::find(open_.begin(), open_.end(), file) == open_.end()) open_.push_back(file);
@@ -43,8 +44,8 @@ void FdCache::Drop(LogFile* file) {
   open_.pop_back();
 }
 
-LogFile::LogFile(std::string path, FileIo* io, FdCache* cache)
-    : io_(io), cache_(cache), path_(std::move(path)) {}
+LogFile::LogFile(std::string path, FileIo* io, std::shared_ptr<FdCache> cache)
+    : io_(io), cache_(std::move(cache)), path_(std::move(path)) {}
 
 LogFile::~LogFile() {
   if (cache_ != nullptr) cache_->Drop(this);

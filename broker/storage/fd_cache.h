@@ -1,7 +1,7 @@
 // Segment files are opened when used and closed again when too many are open.
 //
-// FdCache holds the cap; LogFile is one file. Both thread-safe. A handle in use stays valid when the
-// cache drops it; the cap counts what the cache holds.
+// FdCache holds the cap; LogFile is one file. Both thread-safe. A handle in use stays valid when
+// the cache drops it; the cap counts what the cache holds.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class FdCache {
 // One file that exists already. The cache may be null (then it stays open once used).
 class LogFile {
  public:
-  LogFile(std::string path, FileIo* io, FdCache* cache);
+  LogFile(std::string path, FileIo* io, std::shared_ptr<FdCache> cache);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
@@ -54,7 +54,7 @@ class LogFile {
  private:
   friend class FdCache;
   FileIo* const io_;
-  FdCache* const cache_;
+  const std::shared_ptr<FdCache> cache_;
   mutable std::mutex mutex_;
   std::string path_;
   std::shared_ptr<const FileHandle> handle_;

@@ -79,8 +79,8 @@ Status WriteFile(FileIo* io, const std::string& path, ByteView bytes, bool sync)
 
 Status ReplaceFile(FileIo* io, const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
-  Status written = WriteFile(
-      io, temporary, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, true);
+  Status written =
+      WriteFile(io, temporary, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, true);
   if (!written.ok()) {
     io->Remove(temporary);
     return written;
@@ -117,7 +117,7 @@ Result<std::vector<std::string>> ListDirectory(const std::string& directory) {
 }
 
 int64_t FileSize(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 ? info.st_size : -1;
 }
 

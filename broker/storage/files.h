@@ -23,7 +23,8 @@ Status ReadExactly(int fd, int64_t position, std::span<uint8_t> to);
 // The whole file. RESOURCE_NOT_FOUND if there is none.
 Result<std::string> ReadFile(const std::string& path);
 
-// Replaces the file's content in place; a crash may leave a part of it. For what is checked when read.
+// Replaces the file's content in place; a crash may leave a part of it. For what is checked when
+// read.
 Status WriteFile(FileIo* io, const std::string& path, ByteView bytes, bool sync = false);
 
 // Writes `<path>.tmp`, syncs it, renames it over `path` and syncs the directory: a crash leaves the

@@ -15,8 +15,8 @@ namespace {
 
 using log::BatchInfo;
 
-constexpr int kPiecesPerWrite = 1024;              // IOV_MAX of Linux
-constexpr int64_t kReserveFromBytes = 262144;      // idle partitions reserve nothing
+constexpr int kPiecesPerWrite = 1024;          // IOV_MAX of Linux
+constexpr int64_t kReserveFromBytes = 262144;  // idle partitions reserve nothing
 constexpr int64_t kRelativeMax = std::numeric_limits<int32_t>::max();
 
 Status Invalid(const std::string& what) { return {ErrorCode::kInvalidRecord, what}; }
@@ -25,7 +25,8 @@ std::string At(const BatchInfo& batch) { return " at offset " + std::to_string(b
 
 }  // namespace
 
-// --- The mirror -------------------------------------------------------------------------------------
+// --- The mirror
+// -------------------------------------------------------------------------------------
 
 Status PartitionLog::AppendMirrored(std::span<const ByteView> bytes,
                                     std::span<const BatchInfo> batches, int64_t expected_end_offset,
@@ -44,24 +45,26 @@ Status PartitionLog::AppendMirrored(std::span<const ByteView> bytes,
     int64_t total = 0;
     int64_t previous = -1;
     for (const BatchInfo& batch : batches) {
-      if (batch.last_offset <= previous || batch.base_offset <= previous ||
-          batch.base_offset < 0 || batch.last_offset < batch.base_offset) {
+      if (batch.last_offset <= previous || batch.base_offset <= previous || batch.base_offset < 0 ||
+          batch.last_offset < batch.base_offset) {
         return Invalid("offsets do not increase" + At(batch));
       }
       if (batch.leader_epoch > log.leader_epoch_) {
-        return {ErrorCode::kFencedLeaderEpoch,
-                "batch epoch " + std::to_string(batch.leader_epoch) + At(batch) +
-                    " is above the local leader epoch " + std::to_string(log.leader_epoch_)};
+        return {ErrorCode::kFencedLeaderEpoch, "batch epoch " + std::to_string(batch.leader_epoch) +
+                                                   At(batch) + " is above the local leader epoch " +
+                                                   std::to_string(log.leader_epoch_)};
       }
       if (batch.bytes > log.config_.segment_bytes) {
-        return Invalid("a batch of " + std::to_string(batch.bytes) + " bytes does not fit a segment");
+        return Invalid("a batch of " + std::to_string(batch.bytes) +
+                       " bytes does not fit a segment");
       }
       previous = batch.last_offset;
       total += batch.bytes;
     }
     bool restart = false;
     if (batches.front().base_offset < log.log_end_) {
-      // 2.4: the source's log start lies inside its first batch. Nothing is here that could be lost.
+      // 2.4: the source's log start lies inside its first batch. Nothing is here that could be
+      // lost.
       restart = log.log_start_ == log.log_end_ && previous >= log.log_end_;
       if (!restart) {
         return {ErrorCode::kNotEnd, "the first batch starts at " +
@@ -94,21 +97,24 @@ Status PartitionLog::AppendMirrored(std::span<const ByteView> bytes,
   return log.MaybeFlushMessages(flush_due);
 }
 
-// --- Clients and coordinators of this broker ---------------------------------------------------------
+// --- Clients and coordinators of this broker
+// ---------------------------------------------------------
 
-Result<AppendedBatch> PartitionLog::AppendAsLeader(std::span<uint8_t> records, int32_t leader_epoch) {
+Result<AppendedBatch> PartitionLog::AppendAsLeader(std::span<uint8_t> records,
+                                                   int32_t leader_epoch) {
   return impl_->AppendLocal(records, leader_epoch, Impl::Origin::kClient);
 }
 
-Result<AppendedBatch> PartitionLog::AppendInternal(std::span<uint8_t> records, int32_t leader_epoch) {
+Result<AppendedBatch> PartitionLog::AppendInternal(std::span<uint8_t> records,
+                                                   int32_t leader_epoch) {
   return impl_->AppendLocal(records, leader_epoch, Impl::Origin::kInternal);
 }
 
 Status PartitionLog::Impl::ParseLocal(std::span<const uint8_t> records, const LogConfig& config) {
   batches_.clear();
   if (static_cast<int64_t>(records.size()) > config.segment_bytes) {
-    return {ErrorCode::kRecordListTooLarge, "a record set of " + std::to_string(records.size()) +
-                                                " bytes does not fit a segment"};
+    return {ErrorCode::kRecordListTooLarge,
+            "a record set of " + std::to_string(records.size()) + " bytes does not fit a segment"};
   }
   log::BatchWalker walker(records);
   BatchInfo info;
@@ -138,12 +144,13 @@ Status PartitionLog::Impl::ParseLocal(std::span<const uint8_t> records, const Lo
   if (batches_.empty()) return {ErrorCode::kInvalidRecord, "no record batch"};
   const bool producer = std::any_of(batches_.begin(), batches_.end(),
                                     [](const BatchInfo& each) { return each.HasProducer(); });
-  if (batches_.size() > 1 && producer) return Invalid("one batch a request from a producer with an id");
+  if (batches_.size() > 1 && producer)
+    return Invalid("one batch a request from a producer with an id");
   return Status::Ok();
 }
 
-// Compressed batches are judged by their header: unpacking every produce to look for what clients of
-// the last ten years do right is not worth its price here (docs: deviations).
+// Compressed batches are judged by their header: unpacking every produce to look for what clients
+// of the last ten years do right is not worth its price here (docs: deviations).
 Status PartitionLog::Impl::CheckRecords(ByteView batch, const BatchInfo& info,
                                         const LogConfig& config) const {
   if (info.IsControl()) return Invalid("clients may not write control batches");
@@ -153,7 +160,8 @@ Status PartitionLog::Impl::CheckRecords(ByteView batch, const BatchInfo& info,
   if (info.HasProducer() && (info.base_sequence < 0 || info.producer_epoch < 0)) {
     return Invalid("a producer id without sequence or epoch");
   }
-  if (!info.HasProducer() && info.IsTransactional()) return Invalid("a transaction without producer id");
+  if (!info.HasProducer() && info.IsTransactional())
+    return Invalid("a transaction without producer id");
   if (info.CompressionId() > static_cast<int>(log::Compression::kZstd)) {
     return {ErrorCode::kUnsupportedCompressionType, "unknown compression"};
   }
@@ -162,15 +170,15 @@ Status PartitionLog::Impl::CheckRecords(ByteView batch, const BatchInfo& info,
       return {ErrorCode::kInvalidTimestamp, "a client sets log append time on a create time topic"};
     }
     const int64_t now = NowMs();
-    const bool late = info.max_timestamp >= 0 &&
-                      info.max_timestamp - config.timestamp_after_max_ms > now;
+    const bool late =
+        info.max_timestamp >= 0 && info.max_timestamp - config.timestamp_after_max_ms > now;
     const bool early = info.base_timestamp >= 0 &&
                        config.timestamp_before_max_ms != std::numeric_limits<int64_t>::max() &&
                        now - info.base_timestamp > config.timestamp_before_max_ms;
     if (late || early) {
-      return {ErrorCode::kInvalidTimestamp, "timestamp " +
-                                                std::to_string(late ? info.max_timestamp : info.base_timestamp) +
-                                                " is out of range"};
+      return {ErrorCode::kInvalidTimestamp,
+              "timestamp " + std::to_string(late ? info.max_timestamp : info.base_timestamp) +
+                  " is out of range"};
     }
   }
   if (info.CompressionId() != 0) return Status::Ok();
@@ -214,7 +222,8 @@ Result<AppendedBatch> PartitionLog::Impl::AppendLocal(std::span<uint8_t> records
       if (check.duplicate) {
         answer.duplicate = true;
         answer.base_offset = check.base_offset;
-        answer.last_offset = check.base_offset + (batches_.front().last_offset - batches_.front().base_offset);
+        answer.last_offset =
+            check.base_offset + (batches_.front().last_offset - batches_.front().base_offset);
         if (config_.log_append_time) answer.log_append_time = check.timestamp;
         return answer;
       }
@@ -252,16 +261,17 @@ Result<AppendedBatch> PartitionLog::Impl::AppendLocal(std::span<uint8_t> records
   return answer;
 }
 
-// --- The stop ----------------------------------------------------------------------------------------
+// --- The stop
+// ----------------------------------------------------------------------------------------
 
 Result<int64_t> PartitionLog::AppendAbort(int64_t producer_id, int32_t leader_epoch) {
   Result<int64_t> offset = [&]() -> Result<int64_t> {
     std::lock_guard lock(impl_->append_mutex_);
     for (const log::OpenTransaction& open : impl_->producers_.OpenTransactions()) {
       if (open.producer_id != producer_id) continue;
-      const auto batch = log::EndTxnBatch(log::kControlAbort, 0, leader_epoch, impl_->NowMs(),
-                                          producer_id, open.producer_epoch,
-                                          std::max(open.coordinator_epoch, 0));
+      const auto batch =
+          log::EndTxnBatch(log::kControlAbort, 0, leader_epoch, impl_->NowMs(), producer_id,
+                           open.producer_epoch, std::max(open.coordinator_epoch, 0));
       return impl_->AppendControlLocked(batch, leader_epoch);
     }
     return Status(ErrorCode::kInvalidProducerIdMapping,
@@ -300,7 +310,8 @@ Result<int64_t> PartitionLog::Impl::AppendControlLocked(std::span<const uint8_t>
   return info.base_offset;
 }
 
-// --- Writing -----------------------------------------------------------------------------------------
+// --- Writing
+// -----------------------------------------------------------------------------------------
 
 Status PartitionLog::Impl::WriteBatchesLocked(std::span<const iovec> pieces,
                                               std::span<const BatchInfo> batches) {
@@ -369,8 +380,9 @@ bool PartitionLog::Impl::MustRollLocked(const Segment& active, const BatchInfo& 
   if (first.last_offset - active.base_offset() > kRelativeMax) return true;
   if (active.size() == 0) return false;
   if (active.IndexFull(config_.segment_index_bytes)) return true;
-  const int64_t elapsed = active.first_timestamp() >= 0 ? first.max_timestamp - active.first_timestamp()
-                                                        : NowMs() - active.created_ms();
+  const int64_t elapsed = active.first_timestamp() >= 0
+                              ? first.max_timestamp - active.first_timestamp()
+                              : NowMs() - active.created_ms();
   return elapsed > config_.segment_ms - config_.segment_jitter_ms;
 }
 
@@ -407,7 +419,8 @@ Status PartitionLog::Impl::WriteAtEndLocked(Segment& segment, std::span<const io
       skip -= length;
       continue;
     }
-    iovec piece{static_cast<uint8_t*>(pieces[i].iov_base) + skip, static_cast<size_t>(length - skip)};
+    iovec piece{static_cast<uint8_t*>(pieces[i].iov_base) + skip,
+                static_cast<size_t>(length - skip)};
     skip = 0;
     while (piece.iov_len > 0 && error == 0) {
       const ssize_t written = io_->Write(fd, &piece, 1, start + done);

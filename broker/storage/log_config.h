@@ -1,10 +1,12 @@
-// What a partition's log is configured with: Kafka's topic configs, in its units, and what the broker
-// hands every log. Names follow Kafka's (`segment.bytes` -> segment_bytes); defaults are Kafka's.
+// What a partition's log is configured with: Kafka's topic configs, in its units, and what the
+// broker hands every log. Names follow Kafka's (`segment.bytes` -> segment_bytes); defaults are
+// Kafka's.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 
 #include "broker/storage/file_io.h"
 #include "kmirror/status.h"
@@ -24,10 +26,10 @@ struct LogConfig {
   int64_t flush_messages = std::numeric_limits<int64_t>::max();
   int64_t flush_ms = std::numeric_limits<int64_t>::max();
   int64_t file_delete_delay_ms = 60000;
-  bool log_append_time = false;      // message.timestamp.type
+  bool log_append_time = false;  // message.timestamp.type
   int64_t timestamp_before_max_ms = std::numeric_limits<int64_t>::max();
   int64_t timestamp_after_max_ms = 3600000;
-  bool compacted = false;            // cleanup.policy has `compact`: client records need keys
+  bool compacted = false;  // cleanup.policy has `compact`: client records need keys
   int64_t producer_id_expiration_ms = 86400000;
   // Space reserved ahead of the end, where data flows (KEEP_SIZE: the file's size stays the log's
   // end). 0 turns it off.
@@ -44,16 +46,16 @@ class LogClock {
 
 class FdCache;
 
-// Shared by all logs of a broker; everything outlives them. Null pointers stand for the defaults
+// Shared by all logs of a broker; io and clock outlive them. Null pointers stand for the defaults
 // (real calls, system clock, no cap on open files).
 struct LogEnvironment {
   FileIo* io = nullptr;
   const LogClock* clock = nullptr;
-  FdCache* files = nullptr;
+  std::shared_ptr<FdCache> files;
   // A checkpoint file of the data directory says something that must not be believed after a crash
-  // any more (a recovery point above the end, a log start above a restart), or must be believed from
-  // now on (a log start that is about to be acknowledged): write both again. Called with the append
-  // lock of the log held. May be empty.
+  // any more (a recovery point above the end, a log start above a restart), or must be believed
+  // from now on (a log start that is about to be acknowledged): write both again. Called with the
+  // append lock of the log held. May be empty.
   std::function<Status()> write_checkpoints;
 };
 

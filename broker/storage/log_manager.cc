@@ -24,7 +24,8 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-int64_t OffsetOr(const OffsetCheckpoint& offsets, const TopicPartitionName& name, int64_t otherwise) {
+int64_t OffsetOr(const OffsetCheckpoint& offsets, const TopicPartitionName& name,
+                 int64_t otherwise) {
   const auto found = offsets.find(name);
   return found == offsets.end() ? otherwise : found->second;
 }
@@ -44,9 +45,11 @@ LogManager::LogManager(const Options& options)
     : options_(options),
       io_(options.io != nullptr ? options.io : FileIo::Posix()),
       clock_(options.clock != nullptr ? options.clock : LogClock::System()),
-      fds_(std::make_unique<FdCache>(FilesKeptOpen(options.open_files_max))) {}
+      fds_(std::make_shared<FdCache>(FilesKeptOpen(options.open_files_max))) {}
 
 LogManager::~LogManager() {
+  // Others may hold logs for longer: they can read, and change nothing any more.
+  for (const auto& log : All()) log->Abandon(log->directory());
   logs_.clear();
   if (lock_fd_ >= 0) ::close(lock_fd_);
 }
@@ -76,7 +79,7 @@ Status LogManager::Lock() {
 }
 
 LogEnvironment LogManager::Environment() {
-  return {.io = io_, .clock = clock_, .files = fds_.get(), .write_checkpoints = [this]() -> Status {
+  return {.io = io_, .clock = clock_, .files = fds_, .write_checkpoints = [this]() -> Status {
             if (loading_) return Status::Ok();  // written once all are open
             Status starts = WriteLogStarts();
             return starts.ok() ? WriteRecoveryPoints() : starts;
@@ -127,9 +130,9 @@ Status LogManager::LoadAll() {
       continue;
     }
     unopened_.push_back({name, log.status()});
-    for (const auto& [file, offsets] : {std::pair(kRecoveryPoints, &*recovery_points),
-                                        std::pair(kHighWatermarks, &*high_watermarks),
-                                        std::pair(kLogStarts, &*log_starts)}) {
+    for (const auto& [file, offsets] :
+         {std::pair(kRecoveryPoints, &*recovery_points),
+          std::pair(kHighWatermarks, &*high_watermarks), std::pair(kLogStarts, &*log_starts)}) {
       // Unclean from now on for it: what stands in its index files is not to be trusted.
       if (file == kRecoveryPoints && was_clean_) continue;
       if (offsets->contains(*partition)) kept_[file][*partition] = offsets->at(*partition);
@@ -164,20 +167,21 @@ std::vector<std::shared_ptr<PartitionLog>> LogManager::All() const {
   return all;
 }
 
-Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topic, int32_t partition,
-                                                         const Uuid& topic_id,
+Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topic,
+                                                         int32_t partition, const Uuid& topic_id,
                                                          const LogConfig& config) {
   if (topic.empty() || topic == "." || topic == ".." || topic.size() > 249 || partition < 0 ||
-      topic.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
+      topic.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
           std::string::npos) {
     return Status(ErrorCode::kInvalidTopic, "\"" + topic + "\" cannot be a directory");
   }
   std::lock_guard create_lock(create_mutex_);
   if (std::shared_ptr<PartitionLog> log = Find(topic, partition)) {
     if (log->topic_id() == topic_id || topic_id.IsZero()) return log;
-    return Status(ErrorCode::kInconsistentTopicId,
-                  log->directory() + " has topic id " + log->topic_id().ToString() + ", not " +
-                      topic_id.ToString());
+    return Status(ErrorCode::kInconsistentTopicId, log->directory() + " has topic id " +
+                                                       log->topic_id().ToString() + ", not " +
+                                                       topic_id.ToString());
   }
   const TopicPartitionName name{topic, partition};
   PartitionLog::Options options = LogOptions(name);
@@ -193,7 +197,8 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
   if (!log.ok()) return log;
   std::lock_guard lock(mutex_);
   logs_[name] = *log;
-  std::erase_if(unopened_, [&](const Directory& each) { return each.name == name.DirectoryName(); });
+  std::erase_if(unopened_,
+                [&](const Directory& each) { return each.name == name.DirectoryName(); });
   return log;
 }
 

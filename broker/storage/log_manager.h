@@ -25,12 +25,12 @@ namespace kmirror::broker {
 class LogManager {
  public:
   struct Options {
-    std::string directory;           // created if missing
-    std::string cluster_id;          // empty: whatever meta.properties says
+    std::string directory;   // created if missing
+    std::string cluster_id;  // empty: whatever meta.properties says
     int32_t node_id = 0;
     LogConfig defaults;
-    FileIo* io = nullptr;            // null: the real one
-    const LogClock* clock = nullptr; // null: the system's
+    FileIo* io = nullptr;             // null: the real one
+    const LogClock* clock = nullptr;  // null: the system's
     // Segment files kept open; more are opened and closed again. At most half the process's limit.
     int32_t open_files_max = 2000;
     int64_t checkpoint_interval_ms = 60000;
@@ -48,7 +48,7 @@ class LogManager {
     std::string directory_id;
   };
 
-  struct Directory {                 // a partition directory that could not be opened
+  struct Directory {  // a partition directory that could not be opened
     std::string name;
     Status why;
   };
@@ -100,29 +100,30 @@ class LogManager {
   Status WriteRecoveryPoints();
   Status WriteHighWatermarks();
   Status WriteLogStarts();
-  Status WriteCheckpoint(const char* file,
-                         const std::function<std::optional<int64_t>(const PartitionLog&)>& offset_of);
+  Status WriteCheckpoint(
+      const char* file,
+      const std::function<std::optional<int64_t>(const PartitionLog&)>& offset_of);
   std::string PathOf(const std::string& name) const { return options_.directory + "/" + name; }
 
   Options options_;
   FileIo* io_;
   const LogClock* clock_;
-  std::unique_ptr<FdCache> fds_;
+  std::shared_ptr<FdCache> fds_;
   MetaProperties meta_;
   int lock_fd_ = -1;
   bool was_clean_ = false;
-  bool loading_ = true;              // the checkpoint files still describe logs not opened yet
+  bool loading_ = true;  // the checkpoint files still describe logs not opened yet
   bool shut_down_ = false;
   std::vector<Directory> unopened_;
   // Checkpoints of directories that could not be opened: kept for the next start.
   std::map<std::string, OffsetCheckpoint> kept_;
 
-  mutable std::mutex mutex_;         // guards logs_ and doomed_; not held while a log is opened
+  mutable std::mutex mutex_;  // guards logs_ and doomed_; not held while a log is opened
   std::map<TopicPartitionName, std::shared_ptr<PartitionLog>> logs_;
   std::vector<std::pair<std::string, int64_t>> doomed_;  // renamed directories, when to remove them
-  std::mutex create_mutex_;          // one Create or Delete at a time
-  // One writer of the checkpoint files. Taken with a log's append lock held, so nothing under it may
-  // ask a log for more than its published offsets.
+  std::mutex create_mutex_;                              // one Create or Delete at a time
+  // One writer of the checkpoint files. Taken with a log's append lock held, so nothing under it
+  // may ask a log for more than its published offsets.
   std::mutex checkpoint_mutex_;
   int64_t last_checkpoint_ms_ = 0;
   int64_t last_high_watermark_ms_ = 0;

@@ -13,9 +13,10 @@ namespace {
 constexpr int kAttempts = 3;
 
 size_t SegmentIndex(const SegmentList& segments, int64_t offset) {
-  const auto above = std::upper_bound(
-      segments.begin(), segments.end(), offset,
-      [](int64_t value, const std::shared_ptr<Segment>& each) { return value < each->base_offset(); });
+  const auto above = std::upper_bound(segments.begin(), segments.end(), offset,
+                                      [](int64_t value, const std::shared_ptr<Segment>& each) {
+                                        return value < each->base_offset();
+                                      });
   return above == segments.begin() ? 0 : static_cast<size_t>(above - segments.begin() - 1);
 }
 
@@ -44,8 +45,8 @@ Result<int64_t> PositionOf(const Segment& segment, int64_t offset, int64_t end) 
   if (step == BatchScanner::kEnd) return end;
   return step == BatchScanner::kFailed
              ? scanner->status()
-             : Status(ErrorCode::kCorruptMessage, "a damaged batch in segment " +
-                                                      std::to_string(segment.base_offset()));
+             : Status(ErrorCode::kCorruptMessage,
+                      "a damaged batch in segment " + std::to_string(segment.base_offset()));
 }
 
 std::vector<AbortedTransaction> AbortedIn(const PublishedLog& log, int64_t from, int64_t to) {
@@ -58,9 +59,10 @@ std::vector<AbortedTransaction> AbortedIn(const PublishedLog& log, int64_t from,
       found.push_back({entry.producer_id, entry.first_offset});
     }
   }
-  std::sort(found.begin(), found.end(), [](const AbortedTransaction& a, const AbortedTransaction& b) {
-    return a.first_offset < b.first_offset;
-  });
+  std::sort(found.begin(), found.end(),
+            [](const AbortedTransaction& a, const AbortedTransaction& b) {
+              return a.first_offset < b.first_offset;
+            });
   return found;
 }
 
@@ -69,10 +71,10 @@ Result<ReadResult> ReadFrom(const PublishedLog& log, int64_t offset, int64_t max
   ReadResult result;
   result.positions = log.positions;
   if (offset < log.positions.log_start || offset > log.positions.log_end) {
-    return Status(ErrorCode::kOffsetOutOfRange,
-                  "offset " + std::to_string(offset) + " is not in [" +
-                      std::to_string(log.positions.log_start) + ", " +
-                      std::to_string(log.positions.log_end) + "]");
+    return Status(ErrorCode::kOffsetOutOfRange, "offset " + std::to_string(offset) +
+                                                    " is not in [" +
+                                                    std::to_string(log.positions.log_start) + ", " +
+                                                    std::to_string(log.positions.log_end) + "]");
   }
   const int64_t bound_offset = BoundOffset(log.positions, bound);
   if (offset >= bound_offset) return result;
@@ -95,8 +97,9 @@ Result<ReadResult> ReadFrom(const PublishedLog& log, int64_t offset, int64_t max
                         " of segment " + std::to_string(segment.base_offset()));
     }
     int64_t upper = end;
-    const bool bound_is_here = bound_offset < log.positions.log_end &&
-                               (i + 1 == segments.size() || segments[i + 1]->base_offset() > bound_offset);
+    const bool bound_is_here =
+        bound_offset < log.positions.log_end &&
+        (i + 1 == segments.size() || segments[i + 1]->base_offset() > bound_offset);
     if (bound_is_here) {
       Result<int64_t> position = PositionOf(segment, bound_offset, end);
       if (!position.ok()) return position.status();
@@ -114,7 +117,8 @@ Result<ReadResult> ReadFrom(const PublishedLog& log, int64_t offset, int64_t max
       result.aborted = AbortedIn(log, offset, bound_offset);
       if (!result.aborted.empty()) {
         int64_t slice_end = batch.last_offset + 1;
-        while (scanner->position() < start + bytes && scanner->Next(&batch) == BatchScanner::kBatch) {
+        while (scanner->position() < start + bytes &&
+               scanner->Next(&batch) == BatchScanner::kBatch) {
           slice_end = batch.last_offset + 1;
         }
         if (!scanner->status().ok()) return scanner->status();

@@ -178,7 +178,8 @@ Status PartitionLog::Impl::LoadTopicIdLocked() {
     while (!rest.empty() && (rest.back() == '\n' || rest.back() == '\r')) rest.remove_suffix(1);
     id = Uuid::Parse(rest);
   }
-  if (!id) return {ErrorCode::kCorruptMessage, path + ": \"version: 0\" and \"topic_id: ID\" expected"};
+  if (!id)
+    return {ErrorCode::kCorruptMessage, path + ": \"version: 0\" and \"topic_id: ID\" expected"};
   if (!owner_->topic_id_.IsZero() && owner_->topic_id_ != *id) {
     return {ErrorCode::kInconsistentTopicId, path + " has topic id " + id->ToString() +
                                                  ", wanted is " + owner_->topic_id_.ToString()};
@@ -266,8 +267,9 @@ Status PartitionLog::Impl::ScanLocked(size_t index, bool clean, const std::strin
   if (status.ok()) status = LoadProducersLocked(segment.base_offset(), NowMs());
   if (status.ok()) status = segment.StartScan();
   if (!status.ok()) return status;
-  // The file may lack the epochs of what a scan finds, or hold those of batches that were lost. When all
-  // that follows is scanned too, the batches alone tell; otherwise the file was closed in order.
+  // The file may lack the epochs of what a scan finds, or hold those of batches that were lost.
+  // When all that follows is scanned too, the batches alone tell; otherwise the file was closed in
+  // order.
   if (epochs_.empty()) {
     status = LoadEpochsLocked();
     if (!status.ok()) return status;
@@ -284,8 +286,8 @@ Status PartitionLog::Impl::ScanLocked(size_t index, bool clean, const std::strin
   std::optional<log::CompletedTransaction> completed;
   while ((step = scanner->Next(&batch)) == BatchScanner::kBatch) {
     if (batch.last_offset < end) break;  // goes back: not of this log
-    // A batch outside its producer's open transaction cannot be refused here any more: the bytes are
-    // what was acknowledged. It has no effect on the state.
+    // A batch outside its producer's open transaction cannot be refused here any more: the bytes
+    // are what was acknowledged. It has no effect on the state.
     if (producers_.Apply(batch, &completed).ok() && completed && completed->aborted) {
       aborted.push_back({completed->producer_id, completed->first_offset, completed->marker_offset,
                          completed->last_stable_offset});

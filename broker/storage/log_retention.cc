@@ -14,7 +14,7 @@ namespace {
 int64_t AgeTimestamp(Segment& segment) {
   const int64_t greatest = segment.max_timestamp();
   if (greatest >= 0) return greatest;
-  struct stat info {};
+  struct stat info{};
   if (::stat(segment.log_file().path().c_str(), &info) != 0) return INT64_MAX;
   return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1000000;
 }
@@ -53,9 +53,9 @@ Result<DeletedRange> PartitionLog::RaiseLogStart(int64_t offset) {
     answer.log_start = log.log_start_;
     if (offset <= log.log_start_) return answer;
     if (offset > log.high_watermark_) {
-      return Status(ErrorCode::kOffsetOutOfRange,
-                    "offset " + std::to_string(offset) + " is above the high watermark " +
-                        std::to_string(log.high_watermark_));
+      return Status(ErrorCode::kOffsetOutOfRange, "offset " + std::to_string(offset) +
+                                                      " is above the high watermark " +
+                                                      std::to_string(log.high_watermark_));
     }
     const size_t before = log.segments_.size();
     Status raised = log.RaiseLogStartLocked(offset);
@@ -88,8 +88,8 @@ Result<DeletedRange> PartitionLog::ApplyRetention(int64_t now_ms) {
       const bool below_start = !active && end <= log.log_start_;
       const bool old = config.retention_deletes && config.retention_ms >= 0 &&
                        now_ms - AgeTimestamp(segment) > config.retention_ms;
-      const bool too_much = config.retention_deletes && config.retention_bytes >= 0 &&
-                            excess - segment.size() >= 0;
+      const bool too_much =
+          config.retention_deletes && config.retention_bytes >= 0 && excess - segment.size() >= 0;
       if (!below_start && !old && !too_much) break;
       excess -= segment.size();
     }
@@ -98,8 +98,8 @@ Result<DeletedRange> PartitionLog::ApplyRetention(int64_t now_ms) {
     Status status;
     if (count == log.segments_.size()) status = log.RollLocked(log.log_end_);
     if (status.ok()) {
-      status = log.RaiseLogStartLocked(
-          std::max(log.log_start_, log.segments_[count]->base_offset()));
+      status =
+          log.RaiseLogStartLocked(std::max(log.log_start_, log.segments_[count]->base_offset()));
     }
     log.PublishLocked();
     if (!status.ok()) return status;

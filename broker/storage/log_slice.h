@@ -23,8 +23,8 @@ class FileHandle {
   const int fd_;
 };
 
-// `bytes` bytes from `position` of a segment, always whole batches unless cut by max_bytes. They stay
-// as they are unless the log is truncated below them.
+// `bytes` bytes from `position` of a segment, always whole batches unless cut by max_bytes. They
+// stay as they are unless the log is truncated below them.
 struct LogSlice {
   std::shared_ptr<const FileHandle> file;
   int64_t position = 0;

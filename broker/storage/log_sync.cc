@@ -1,5 +1,5 @@
-// What must be on disk before the recovery point may move: the batches, then everything derived from
-// them that a start would trust below that point.
+// What must be on disk before the recovery point may move: the batches, then everything derived
+// from them that a start would trust below that point.
 
 #include <algorithm>
 #include <cerrno>
@@ -156,6 +156,7 @@ void PartitionLog::Abandon(const std::string& new_directory) {
   std::lock_guard lock(impl_->append_mutex_);
   impl_->closed_ = true;
   impl_->directory_ = new_directory;
+  impl_->environment_.write_checkpoints = nullptr;
   impl_->deleted_.clear();
   for (const auto& segment : impl_->segments_) segment->log_file().CloseHandle();
 }

@@ -49,13 +49,16 @@ Result<OffsetAndTimestamp> FirstRecord(const BatchScanner& scanner, const log::B
 
 }  // namespace
 
-Result<OffsetAndTimestamp> PartitionLog::OffsetForTimestamp(int64_t timestamp, ReadBound bound) const {
+Result<OffsetAndTimestamp> PartitionLog::OffsetForTimestamp(int64_t timestamp,
+                                                            ReadBound bound) const {
   const PublishedLog log = impl_->Published();
   const int64_t limit = bound == ReadBound::kLogEnd          ? log.positions.log_end
                         : bound == ReadBound::kHighWatermark ? log.positions.high_watermark
                                                              : log.positions.last_stable;
   const int64_t log_start = log.positions.log_start;
-  const auto wanted = [&](int64_t offset, int64_t at) { return at >= timestamp && offset >= log_start; };
+  const auto wanted = [&](int64_t offset, int64_t at) {
+    return at >= timestamp && offset >= log_start;
+  };
   for (size_t i = 0; i < log.segments->size(); ++i) {
     const Segment& segment = *(*log.segments)[i];
     if (segment.max_timestamp() < timestamp) continue;

@@ -22,7 +22,8 @@ Result<int64_t> PartitionLog::TruncateTo(int64_t offset, int32_t leader_epoch) {
     if (!prepared.ok()) return prepared;
     // Where nothing is left that readers may see, nothing of what lies below is kept either.
     const bool all = offset <= impl_->log_start_ && offset < end_before;
-    Status cut = all ? impl_->ResetLocked(std::max<int64_t>(offset, 0)) : impl_->TruncateLocked(offset);
+    Status cut =
+        all ? impl_->ResetLocked(std::max<int64_t>(offset, 0)) : impl_->TruncateLocked(offset);
     if (cut.ok() && impl_->log_end_ == impl_->log_start_ && offset < end_before) {
       cut = impl_->ResetLocked(impl_->log_start_);
     }
@@ -174,9 +175,9 @@ Status PartitionLog::Impl::ResetLocked(int64_t offset) {
   return RewriteEpochsLocked();
 }
 
-// Appends leave the file behind, and a scan catches up with them. Entries of batches that are gone are
-// another matter: after new appends a scan could not tell them from true ones. Without space for the
-// file it goes, and a start reads the epochs from all batches.
+// Appends leave the file behind, and a scan catches up with them. Entries of batches that are gone
+// are another matter: after new appends a scan could not tell them from true ones. Without space
+// for the file it goes, and a start reads the epochs from all batches.
 Status PartitionLog::Impl::RewriteEpochsLocked() {
   const std::string path = directory_ + "/leader-epoch-checkpoint";
   epochs_dirty_ = true;

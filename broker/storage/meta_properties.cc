@@ -41,8 +41,8 @@ Result<LogManager::MetaProperties> LogManager::ReadMetaProperties(const std::str
       return error == std::errc() && stop == value.data() + value.size();
     };
     const auto bad = [&] {
-      return Status(ErrorCode::kInvalidConfig, path + ": " + std::string(key) + "=" +
-                                                   std::string(value) + " is no number");
+      return Status(ErrorCode::kInvalidConfig,
+                    path + ": " + std::string(key) + "=" + std::string(value) + " is no number");
     };
     if (key == "version") {
       if (!number(&meta.version)) return bad();
@@ -57,11 +57,13 @@ Result<LogManager::MetaProperties> LogManager::ReadMetaProperties(const std::str
     }
   }
   if (!version_seen || meta.version != 1) {
-    return Status(ErrorCode::kInvalidConfig,
-                  path + ": version 1 is needed" +
-                      (version_seen ? ", found " + std::to_string(meta.version) : ", none is given"));
+    return Status(
+        ErrorCode::kInvalidConfig,
+        path + ": version 1 is needed" +
+            (version_seen ? ", found " + std::to_string(meta.version) : ", none is given"));
   }
-  if (meta.cluster_id.empty()) return Status(ErrorCode::kInvalidConfig, path + ": cluster.id is missing");
+  if (meta.cluster_id.empty())
+    return Status(ErrorCode::kInvalidConfig, path + ": cluster.id is missing");
   if (!node_seen) return Status(ErrorCode::kInvalidConfig, path + ": node.id is missing");
   return meta;
 }
@@ -72,9 +74,9 @@ Status LogManager::Format() {
   if (found.ok()) {
     meta_ = *found;
     if (!options_.cluster_id.empty() && options_.cluster_id != meta_.cluster_id) {
-      return {ErrorCode::kInconsistentClusterId,
-              options_.directory + " belongs to cluster " + meta_.cluster_id + ", not to " +
-                  options_.cluster_id};
+      return {ErrorCode::kInconsistentClusterId, options_.directory + " belongs to cluster " +
+                                                     meta_.cluster_id + ", not to " +
+                                                     options_.cluster_id};
     }
     if (options_.node_id != meta_.node_id) {
       return {ErrorCode::kInvalidConfig, options_.directory + " belongs to node " +
@@ -84,7 +86,8 @@ Status LogManager::Format() {
     return Status::Ok();
   }
   if (options_.cluster_id.empty()) {
-    return {ErrorCode::kInvalidConfig, options_.directory + " is not formatted and no cluster id is given"};
+    return {ErrorCode::kInvalidConfig,
+            options_.directory + " is not formatted and no cluster id is given"};
   }
   // Version 4 (random) UUID, so that Kafka's tools take it for one.
   Uuid id;

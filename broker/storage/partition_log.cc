@@ -122,7 +122,8 @@ Status PartitionLog::BecomeLeader(int32_t leader_epoch, bool enter_in_history) {
     }
     if (leader_epoch > log.leader_epoch_) log.leader_epoch_start_ = log.log_end_;
     log.leader_epoch_ = leader_epoch;
-    if (enter_in_history && log.epochs_.Assign(leader_epoch, log.log_end_)) log.epochs_dirty_ = true;
+    if (enter_in_history && log.epochs_.Assign(leader_epoch, log.log_end_))
+      log.epochs_dirty_ = true;
     log.PublishLocked();
   }
   impl_->Notify();

@@ -51,7 +51,8 @@ class PartitionLog::Impl {
 
   // --- log_append.cc
   enum class Origin { kClient, kInternal };
-  Result<AppendedBatch> AppendLocal(std::span<uint8_t> records, int32_t leader_epoch, Origin origin);
+  Result<AppendedBatch> AppendLocal(std::span<uint8_t> records, int32_t leader_epoch,
+                                    Origin origin);
   // Headers of `records` into batches_; format rules of a produce.
   Status ParseLocal(std::span<const uint8_t> records, const LogConfig& config);
   Status CheckRecords(ByteView batch, const log::BatchInfo& info, const LogConfig& config) const;
@@ -70,8 +71,9 @@ class PartitionLog::Impl {
   // REQUIRES: offset >= log_start_.
   Status TruncateLocked(int64_t offset);
   Status ResetLocked(int64_t offset);
-  Status DropSegmentLocked();   // the last one
-  Status PrepareResetLocked(int64_t offset);  // to be called before ResetLocked, fails without effect
+  Status DropSegmentLocked();  // the last one
+  Status PrepareResetLocked(
+      int64_t offset);  // to be called before ResetLocked, fails without effect
   void LowerRecoveryPointLocked(int64_t offset);
   Status RewriteEpochsLocked();
 
@@ -84,7 +86,7 @@ class PartitionLog::Impl {
   struct SyncPlan {
     int64_t end = 0;
     uint64_t truncations = 0;
-    SegmentList segments;                // the last one may be the active one
+    SegmentList segments;  // the last one may be the active one
     std::shared_ptr<Segment> active;
     std::optional<std::string> epochs;
     std::vector<int64_t> snapshots;
@@ -115,7 +117,7 @@ class PartitionLog::Impl {
   PartitionLog* const owner_;
   FileIo* const io_;
   const LogClock* const clock_;
-  FdCache* const fds_;
+  const std::shared_ptr<FdCache> fds_;
   LogEnvironment environment_;
   const bool follow_end_;
 
@@ -124,13 +126,14 @@ class PartitionLog::Impl {
   LogConfig config_;
   std::string directory_;
   SegmentList segments_;
-  bool segments_changed_ = true;             // the published list is stale
+  bool segments_changed_ = true;  // the published list is stale
   log::ProducerState producers_;
   log::EpochHistory epochs_;
-  bool epochs_dirty_ = false;                // not on disk as they are in memory
-  bool directory_dirty_ = false;             // files created or renamed since the last sync
+  bool epochs_dirty_ = false;     // not on disk as they are in memory
+  bool directory_dirty_ = false;  // files created or renamed since the last sync
   SnapshotFiles snapshots_;
-  std::vector<std::pair<std::shared_ptr<Segment>, int64_t>> deleted_;  // with the time to remove them
+  std::vector<std::pair<std::shared_ptr<Segment>, int64_t>>
+      deleted_;  // with the time to remove them
   int64_t log_start_ = 0;
   int64_t log_end_ = 0;
   int64_t high_watermark_ = 0;
@@ -139,20 +142,20 @@ class PartitionLog::Impl {
   int32_t last_batch_epoch_ = -1;
   bool ends_with_reset_ = false;
   LocalWrites local_writes_ = LocalWrites::kAllowed;
-  uint64_t truncations_ = 0;                 // how often the end moved back
+  uint64_t truncations_ = 0;  // how often the end moved back
   int64_t unflushed_messages_ = 0;
   int64_t oldest_unflushed_ms_ = -1;
   bool closed_ = false;
   Status offline_;
-  std::vector<log::BatchInfo> batches_;      // scratch: headers of a local append
+  std::vector<log::BatchInfo> batches_;  // scratch: headers of a local append
   std::vector<AbortedEntry> aborted_scratch_;
-  std::vector<iovec> pieces_;                // scratch: what one write is made of
+  std::vector<iovec> pieces_;  // scratch: what one write is made of
 
-  mutable std::mutex published_mutex_;       // never held while anything else is taken
+  mutable std::mutex published_mutex_;  // never held while anything else is taken
   PublishedLog published_;
   std::optional<int64_t> log_start_to_checkpoint_;
 
-  std::mutex sync_mutex_;                    // one sync at a time; taken before append_mutex_
+  std::mutex sync_mutex_;  // one sync at a time; taken before append_mutex_
   std::atomic<int64_t> recovery_point_{0};
 
   std::mutex listener_mutex_;

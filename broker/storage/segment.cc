@@ -8,7 +8,8 @@
 
 namespace kmirror::broker {
 
-Segment::Segment(const std::string& directory, int64_t base_offset, FileIo* io, FdCache* cache)
+Segment::Segment(const std::string& directory, int64_t base_offset, FileIo* io,
+                 std::shared_ptr<FdCache> cache)
     : directory_(directory),
       base_offset_(base_offset),
       io_(io),
@@ -100,7 +101,8 @@ Status Segment::RecountAfterCut() {
     max_timestamp_ = last_indexed_timestamp_ = *time ? (*time)->timestamp : -1;
     max_timestamp_offset_ = *time ? base_offset_ + (*time)->relative_offset : -1;
   }
-  // What stands behind the last entry counts towards the next one, and may hold a greater timestamp.
+  // What stands behind the last entry counts towards the next one, and may hold a greater
+  // timestamp.
   const int64_t from = last ? last->position : 0;
   bytes_since_entry_ = size() - from;
   first_timestamp_ = -1;
@@ -130,8 +132,8 @@ void Segment::Index(const log::BatchInfo& batch, int64_t position, int64_t inter
     max_timestamp_offset_ = batch.last_offset;
   }
   if (bytes_since_entry_ > interval) {
-    offsets_.Append({static_cast<int32_t>(batch.last_offset - base_offset_),
-                     static_cast<int32_t>(position)});
+    offsets_.Append(
+        {static_cast<int32_t>(batch.last_offset - base_offset_), static_cast<int32_t>(position)});
     if (max_timestamp_ > last_indexed_timestamp_) {
       times_.Append({max_timestamp_, static_cast<int32_t>(max_timestamp_offset_ - base_offset_)});
       last_indexed_timestamp_ = max_timestamp_;

@@ -1,4 +1,5 @@
-// One segment of a log: the file with the batches, its two sparse indexes and its transaction index.
+// One segment of a log: the file with the batches, its two sparse indexes and its transaction
+// index.
 //
 // Changed only under the log's append lock. Readers use the base offset, size() and the look-ups,
 // which take the index lock of the segment.
@@ -26,7 +27,8 @@ namespace kmirror::broker {
 class Segment {
  public:
   // The files need not exist; nothing is opened.
-  Segment(const std::string& directory, int64_t base_offset, FileIo* io, FdCache* cache);
+  Segment(const std::string& directory, int64_t base_offset, FileIo* io,
+          std::shared_ptr<FdCache> cache);
 
   // Creates an empty `.log`, removing index files of the same name that may lie about. The indexes
   // start in memory.
@@ -36,8 +38,8 @@ class Segment {
   Status OpenSaved(std::string* reason);
   // Forgets what the indexes say, to be filled again by a scan with Index().
   Status StartScan();
-  // Makes the segment writable again: indexes in memory, their files gone (they are written when the
-  // segment is closed).
+  // Makes the segment writable again: indexes in memory, their files gone (they are written when
+  // the segment is closed).
   Status Activate();
 
   int64_t base_offset() const { return base_offset_; }
@@ -57,7 +59,7 @@ class Segment {
   bool IndexFull(int64_t segment_index_bytes) const;
   // -1 if the segment has no batch with a timestamp.
   int64_t max_timestamp() const;
-  int64_t max_timestamp_offset() const;   // last offset of the batch that has it
+  int64_t max_timestamp_offset() const;  // last offset of the batch that has it
   int64_t first_timestamp() const { return first_timestamp_; }
   void set_first_timestamp(int64_t timestamp) { first_timestamp_ = timestamp; }
   int64_t created_ms() const { return created_ms_; }
@@ -68,8 +70,8 @@ class Segment {
   // Position from which a search for timestamps >= `timestamp` starts.
   Result<BatchScanner> ScannerForTimestamp(int64_t timestamp, int64_t end) const;
   Result<BatchScanner> ScannerAt(int64_t position, int64_t end, BatchScanner::Mode mode) const;
-  // The end offset of the batches, found from the last index entry on; base_offset if there is none.
-  // *last: the last batch, if any. CORRUPT_MESSAGE: the file does not end with a whole batch.
+  // The end offset of the batches, found from the last index entry on; base_offset if there is
+  // none. *last: the last batch, if any. CORRUPT_MESSAGE: the file does not end with a whole batch.
   Result<int64_t> FindEnd(std::optional<log::BatchInfo>* last) const;
 
   // Cuts the segment to `size` bytes and its indexes to below `offset`. REQUIRES: Activate()d.

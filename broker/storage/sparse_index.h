@@ -1,8 +1,8 @@
 // The two sparse indexes of a segment: offset to file position, and timestamp to offset.
 //
-// While the segment is written to, entries are in memory; when it is rolled or the log is closed they
-// are saved to the file as Kafka lays it out (big endian, nothing else) and dropped. Look-ups then
-// read the file. Externally synchronised (Segment's index lock).
+// While the segment is written to, entries are in memory; when it is rolled or the log is closed
+// they are saved to the file as Kafka lays it out (big endian, nothing else) and dropped. Look-ups
+// then read the file. Externally synchronised (Segment's index lock).
 #pragma once
 
 #include <cstdint>
@@ -45,10 +45,11 @@ struct TimeEntry {
 template <typename Entry>
 class SparseIndex {
  public:
-  SparseIndex(std::string path, FileIo* io, FdCache* cache) : io_(io), file_(std::move(path), io, cache) {}
+  SparseIndex(std::string path, FileIo* io, std::shared_ptr<FdCache> cache)
+      : io_(io), file_(std::move(path), io, cache) {}
 
-  // Why the file cannot be trusted ("missing", "no multiple of an entry"), empty if it can. Sets the
-  // number of entries; the zeros of a preallocated tail are not counted.
+  // Why the file cannot be trusted ("missing", "no multiple of an entry"), empty if it can. Sets
+  // the number of entries; the zeros of a preallocated tail are not counted.
   std::string OpenSaved();
   // Starts empty, in memory.
   void StartEmpty();

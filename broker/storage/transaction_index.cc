@@ -23,7 +23,7 @@ void Encode(const AbortedEntry& entry, uint8_t* to) {
 
 }  // namespace
 
-TransactionIndex::TransactionIndex(std::string path, FileIo* io, FdCache* cache)
+TransactionIndex::TransactionIndex(std::string path, FileIo* io, std::shared_ptr<FdCache> cache)
     : io_(io), file_(std::move(path), io, cache) {}
 
 Status TransactionIndex::Load() {
@@ -97,7 +97,8 @@ Status TransactionIndex::Rewrite() {
   }
   auto handle = file_.Handle();
   if (!handle.ok()) return handle.status();
-  if (io_->Truncate((*handle)->fd(), static_cast<int64_t>(entries_.size()) * AbortedEntry::kBytes) != 0) {
+  if (io_->Truncate((*handle)->fd(),
+                    static_cast<int64_t>(entries_.size()) * AbortedEntry::kBytes) != 0) {
     return ErrnoStatus("cut", path(), errno);
   }
   return Status::Ok();

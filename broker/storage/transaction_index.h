@@ -1,8 +1,8 @@
 // The aborted transactions whose markers are in one segment (`<base>.txnindex`).
 //
 // 34 bytes an entry: version 0, producer id, first offset, marker offset, stable offset (the one at
-// that very batch; a file of Kafka's may hold another value in it, so no search relies on it, S109).
-// Always in memory as well. Externally synchronised (Segment's index lock).
+// that very batch; a file of Kafka's may hold another value in it, so no search relies on it,
+// S109). Always in memory as well. Externally synchronised (Segment's index lock).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ struct AbortedEntry {
   static constexpr int64_t kBytes = 34;
   int64_t producer_id = -1;
   int64_t first_offset = -1;
-  int64_t last_offset = -1;         // of the marker
+  int64_t last_offset = -1;  // of the marker
   int64_t last_stable_offset = -1;
   bool operator==(const AbortedEntry&) const = default;
 };
 
 class TransactionIndex {
  public:
-  TransactionIndex(std::string path, FileIo* io, FdCache* cache);
+  TransactionIndex(std::string path, FileIo* io, std::shared_ptr<FdCache> cache);
 
   // Reads the file; none means no entries. CORRUPT_MESSAGE: wrong size, version or order.
   Status Load();

@@ -53,8 +53,8 @@ ParseResult ParseLegacy(ByteView bytes, int64_t size, uint8_t magic, BatchInfo* 
   }
   out.base_offset = out.last_offset;
   // Bits above the timestamp type mean nothing here and must not read as control or transactional.
-  out.attributes = static_cast<int16_t>(at[17] & (magic == 0 ? kCompressionMask
-                                                            : kCompressionMask | kLogAppendTimeFlag));
+  out.attributes = static_cast<int16_t>(
+      at[17] & (magic == 0 ? kCompressionMask : kCompressionMask | kLogAppendTimeFlag));
   out.count = 1;
   if (magic == 1) out.max_timestamp = out.base_timestamp = LoadBig<int64_t>(at + 18);
   *info = out;

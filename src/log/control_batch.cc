@@ -27,8 +27,8 @@ void PutHeader(std::span<uint8_t> batch, int64_t base_offset, int32_t leader_epo
   StoreBig<int32_t>(at + 57, 1);   // records
 }
 
-// One record: length, attributes, timestamp and offset deltas 0, key, value, no headers. All lengths
-// are below 64, so a zigzag varint is one byte: twice the number.
+// One record: length, attributes, timestamp and offset deltas 0, key, value, no headers. All
+// lengths are below 64, so a zigzag varint is one byte: twice the number.
 void PutRecord(std::span<uint8_t> record, int16_t type, std::span<const uint8_t> value) noexcept {
   uint8_t* at = record.data();
   *at++ = static_cast<uint8_t>((record.size() - 1) * 2);

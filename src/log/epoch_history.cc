@@ -18,9 +18,9 @@ bool EpochHistory::AssignSlow(int32_t epoch, int64_t start_offset) {
 EpochEnd EpochHistory::EndOffsetFor(int32_t epoch, int64_t log_end_offset) const {
   if (epoch < 0 || entries_.empty()) return {};
   if (epoch == entries_.back().epoch) return {epoch, log_end_offset};
-  const auto above = std::upper_bound(
-      entries_.begin(), entries_.end(), epoch,
-      [](int32_t value, const EpochStart& entry) { return value < entry.epoch; });
+  const auto above =
+      std::upper_bound(entries_.begin(), entries_.end(), epoch,
+                       [](int32_t value, const EpochStart& entry) { return value < entry.epoch; });
   if (above == entries_.end()) return {};
   if (above == entries_.begin()) return {epoch, above->start_offset};
   return {std::prev(above)->epoch, above->start_offset};
@@ -78,9 +78,9 @@ std::string EpochHistory::Encode() const {
 Result<EpochHistory> EpochHistory::Decode(std::string_view text) {
   int line_number = 0;
   const auto bad = [&](std::string_view what) {
-    return Status(ErrorCode::kCorruptMessage, "leader epoch checkpoint, line " +
-                                                  std::to_string(line_number) + ": " +
-                                                  std::string(what));
+    return Status(
+        ErrorCode::kCorruptMessage,
+        "leader epoch checkpoint, line " + std::to_string(line_number) + ": " + std::string(what));
   };
   const auto next_line = [&](std::string_view* line) {
     if (text.empty()) return false;

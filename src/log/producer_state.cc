@@ -20,9 +20,10 @@ bool IsMarker(const BatchInfo& batch) {
 }
 
 Status OutsideTransaction(const BatchInfo& batch, int64_t first_offset) {
-  return {ErrorCode::kInvalidTxnState,
-          "producer " + std::to_string(batch.producer_id) + " wrote outside its transaction, open since " +
-              std::to_string(first_offset) + ", at offset " + std::to_string(batch.base_offset)};
+  return {ErrorCode::kInvalidTxnState, "producer " + std::to_string(batch.producer_id) +
+                                           " wrote outside its transaction, open since " +
+                                           std::to_string(first_offset) + ", at offset " +
+                                           std::to_string(batch.base_offset)};
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ Status ProducerState::Check(std::span<const BatchInfo> batches) {
   return Status::Ok();
 }
 
-Status ProducerState::Apply(const BatchInfo& batch, std::optional<CompletedTransaction>* completed) {
+Status ProducerState::Apply(const BatchInfo& batch,
+                            std::optional<CompletedTransaction>* completed) {
   completed->reset();
   if (!batch.HasProducer()) {
     if (batch.IsControl() && batch.control_type == kControlMirrorPidReset) Reset();
@@ -160,9 +162,9 @@ ProducerState::ClientCheck ProducerState::CheckClient(const BatchInfo& batch) co
   }
   if (batch.producer_epoch > entry.producer_epoch) {
     if (batch.base_sequence != 0 && entry.producer_epoch != -1) {
-      return refuse(ErrorCode::kOutOfOrderSequenceNumber,
-                    "a new epoch starts with sequence " + std::to_string(batch.base_sequence) +
-                        " instead of 0");
+      return refuse(ErrorCode::kOutOfOrderSequenceNumber, "a new epoch starts with sequence " +
+                                                              std::to_string(batch.base_sequence) +
+                                                              " instead of 0");
     }
   } else {
     const int32_t last = entry.count == 0 ? -1 : entry.Newest().last_sequence;
@@ -195,7 +197,8 @@ Status ProducerState::CheckMarker(const BatchInfo& batch) const {
 
 void ProducerState::OnHighWatermark(int64_t high_watermark) {
   for (auto done = unreplicated_.begin(); done != unreplicated_.end();) {
-    done = done->second.marker_offset < high_watermark ? unreplicated_.erase(done) : std::next(done);
+    done =
+        done->second.marker_offset < high_watermark ? unreplicated_.erase(done) : std::next(done);
   }
 }
 
@@ -312,8 +315,8 @@ Result<std::vector<ProducerInfo>> ProducerState::DecodeSnapshot(ByteView bytes) 
     return bad("wrong checksum");
   }
   const auto count = LoadBig<int32_t>(bytes.data() + 6);
-  if (count < 0 || static_cast<uint64_t>(count) * kSnapshotEntryBytes + kSnapshotHeaderBytes !=
-                       bytes.size()) {
+  if (count < 0 ||
+      static_cast<uint64_t>(count) * kSnapshotEntryBytes + kSnapshotHeaderBytes != bytes.size()) {
     return bad("entry count does not fit the size");
   }
   std::vector<ProducerInfo> entries(count);

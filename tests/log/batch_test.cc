@@ -82,16 +82,16 @@ TEST(BatchHeader, RefusesImpossibleFields) {
     std::copy(patch.begin(), patch.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
     EXPECT_EQ(ParseBatchHeader(bytes, &info), ParseResult::kCorrupt) << "patch at " << at;
   };
-  expect_corrupt(8, {0xff, 0xff, 0xff, 0xff});   // negative length
-  expect_corrupt(8, {0, 0, 0, 13});              // below the smallest entry
-  expect_corrupt(8, {0, 0, 0, 48});              // below a v2 header
-  expect_corrupt(8, {0x7f, 0xff, 0xff, 0xff});   // would overflow
-  expect_corrupt(16, {3});                       // unknown magic
+  expect_corrupt(8, {0xff, 0xff, 0xff, 0xff});  // negative length
+  expect_corrupt(8, {0, 0, 0, 13});             // below the smallest entry
+  expect_corrupt(8, {0, 0, 0, 48});             // below a v2 header
+  expect_corrupt(8, {0x7f, 0xff, 0xff, 0xff});  // would overflow
+  expect_corrupt(16, {3});                      // unknown magic
   expect_corrupt(16, {0x82});
-  expect_corrupt(0, {0x80});                     // negative offset
+  expect_corrupt(0, {0x80});                                            // negative offset
   expect_corrupt(0, {0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff});  // no offset after it
-  expect_corrupt(23, {0xff, 0xff, 0xff, 0xff});  // negative delta
-  expect_corrupt(57, {0xff, 0xff, 0xff, 0xff});  // negative count
+  expect_corrupt(23, {0xff, 0xff, 0xff, 0xff});                         // negative delta
+  expect_corrupt(57, {0xff, 0xff, 0xff, 0xff});                         // negative count
 }
 
 TEST(BatchWalker, StopsQuietlyAtAnIncompleteBatch) {
@@ -111,8 +111,9 @@ TEST(BatchWalker, StopsQuietlyAtAnIncompleteBatch) {
 
 // Written by hand from the format: an uncompressed v1 entry with key "k", value "v", and a v0 one.
 TEST(BatchHeader, ReadsLegacyEntries) {
-  std::vector<uint8_t> v1 = FromHex("0000000000000005 00000018 00000000 01 00 0000018bcfe56800"
-                                    "00000001 6b 00000001 76");
+  std::vector<uint8_t> v1 = FromHex(
+      "0000000000000005 00000018 00000000 01 00 0000018bcfe56800"
+      "00000001 6b 00000001 76");
   StoreBig<uint32_t>(v1.data() + 12, Crc32Ieee(0, ByteView(v1).subspan(16)));
   BatchInfo info;
   ASSERT_EQ(ParseBatchHeader(v1, &info), ParseResult::kOk);
@@ -126,7 +127,8 @@ TEST(BatchHeader, ReadsLegacyEntries) {
   v1.back() ^= 1;
   EXPECT_FALSE(CheckBatchCrc(v1, info));
 
-  std::vector<uint8_t> v0 = FromHex("0000000000000006 00000010 00000000 00 38 00000001 6b 00000001 76");
+  std::vector<uint8_t> v0 =
+      FromHex("0000000000000006 00000010 00000000 00 38 00000001 6b 00000001 76");
   StoreBig<uint32_t>(v0.data() + 12, Crc32Ieee(0, ByteView(v0).subspan(16)));
   ASSERT_EQ(v0.size(), 28u);
   ASSERT_EQ(ParseBatchHeader(v0, &info), ParseResult::kOk);

@@ -83,8 +83,9 @@ TEST(EpochHistory, WritesAndReadsTheCheckpointText) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->entries(), history.entries());
   EXPECT_EQ(EpochHistory().Encode(), "0\n0\n");
-  for (const char* bad : {"", "0", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0\n", "0\n1\nx 0\n", "0\n1\n0 0 0\n",
-                          "0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "0\n1\n-1 5\n", "0\n-1\n"}) {
+  for (const char* bad :
+       {"", "0", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0\n", "0\n1\nx 0\n", "0\n1\n0 0 0\n",
+        "0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "0\n1\n-1 5\n", "0\n-1\n"}) {
     EXPECT_FALSE(EpochHistory::Decode(bad).ok()) << bad;
   }
 }

@@ -14,7 +14,8 @@ inline std::vector<uint8_t> FromHex(std::string_view text) {
   int high = -1;
   for (const char c : text) {
     if (!std::isxdigit(static_cast<unsigned char>(c))) continue;
-    const int digit = std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : std::tolower(c) - 'a' + 10;
+    const int digit =
+        std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : std::tolower(c) - 'a' + 10;
     if (high < 0) {
       high = digit;
     } else {

@@ -19,7 +19,8 @@ BatchInfo Data(int64_t offset, int64_t producer, int16_t epoch, int32_t sequence
   return batch;
 }
 
-BatchInfo Txn(int64_t offset, int64_t producer, int16_t epoch = 0, int32_t sequence = 0, int count = 1) {
+BatchInfo Txn(int64_t offset, int64_t producer, int16_t epoch = 0, int32_t sequence = 0,
+              int count = 1) {
   return Data(offset, producer, epoch, sequence, count, true);
 }
 
@@ -123,12 +124,12 @@ TEST(ProducerState, IgnoresControlBatchesThatAreEmptyOrUnknown) {
   EXPECT_EQ(state.map_end_offset(), 3);
 }
 
-// S94: the state does not depend on how batches were grouped, because there are no groups; and a new
-// producer with an id from before the reset starts from nothing.
+// S94: the state does not depend on how batches were grouped, because there are no groups; and a
+// new producer with an id from before the reset starts from nothing.
 TEST(ProducerState, KeepsOnlyWhatFollowsAReset) {
-  const std::vector<BatchInfo> log{Data(0, 1, 5, 100), Data(1, 2, 0, 0),  Txn(2, 3, 1, 0),
-                                   Marker(kControlAbort, 3, 3, 1, 7),     Reset(4),
-                                   Data(5, 1, 0, 0, 2)};
+  const std::vector<BatchInfo> log{Data(0, 1, 5, 100), Data(1, 2, 0, 0),
+                                   Txn(2, 3, 1, 0),    Marker(kControlAbort, 3, 3, 1, 7),
+                                   Reset(4),           Data(5, 1, 0, 0, 2)};
   ProducerState state;
   EXPECT_TRUE(state.Check(log).ok());
   for (const BatchInfo& batch : log) Apply(state, batch);
@@ -179,7 +180,8 @@ TEST(ClientCheck, FindsRepeatsOfTheLastFiveBatches) {
   EXPECT_FALSE(state.CheckClient(Data(99, 1, 0, 12, 1)).duplicate) << "another last sequence";
   const auto next = state.CheckClient(Data(99, 1, 0, 14));
   EXPECT_TRUE(next.status.ok() && !next.duplicate);
-  EXPECT_EQ(state.CheckClient(Data(99, 1, 0, 15)).status.code(), ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_EQ(state.CheckClient(Data(99, 1, 0, 15)).status.code(),
+            ErrorCode::kOutOfOrderSequenceNumber);
 }
 
 TEST(ClientCheck, ComparesEpochs) {
@@ -187,8 +189,10 @@ TEST(ClientCheck, ComparesEpochs) {
   Apply(state, Data(0, 1, 3, 0));
   EXPECT_EQ(state.CheckClient(Data(1, 1, 2, 1)).status.code(), ErrorCode::kInvalidProducerEpoch);
   EXPECT_TRUE(state.CheckClient(Data(1, 1, 4, 0)).status.ok());
-  EXPECT_EQ(state.CheckClient(Data(1, 1, 4, 1)).status.code(), ErrorCode::kOutOfOrderSequenceNumber);
-  EXPECT_TRUE(state.CheckClient(Data(1, 77, 9, 1234)).status.ok()) << "an unknown producer may start anywhere";
+  EXPECT_EQ(state.CheckClient(Data(1, 1, 4, 1)).status.code(),
+            ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_TRUE(state.CheckClient(Data(1, 77, 9, 1234)).status.ok())
+      << "an unknown producer may start anywhere";
 }
 
 TEST(ClientCheck, WrapsSequences) {
@@ -207,7 +211,8 @@ TEST(MarkerCheck, RefusesOldEpochs) {
   ProducerState state;
   Apply(state, Marker(kControlCommit, 0, 1, 5, 8));
   EXPECT_TRUE(state.CheckMarker(Marker(kControlAbort, 1, 1, 5, 8)).ok());
-  EXPECT_EQ(state.CheckMarker(Marker(kControlAbort, 1, 1, 4, 8)).code(), ErrorCode::kInvalidProducerEpoch);
+  EXPECT_EQ(state.CheckMarker(Marker(kControlAbort, 1, 1, 4, 8)).code(),
+            ErrorCode::kInvalidProducerEpoch);
   EXPECT_EQ(state.CheckMarker(Marker(kControlAbort, 1, 1, 5, 7)).code(),
             ErrorCode::kTransactionCoordinatorFenced);
 }
@@ -247,9 +252,9 @@ TEST(Snapshot, RefusesEveryDamage) {
 
 TEST(ProducerState, ForgetsIdleProducersWithoutOpenTransaction) {
   ProducerState state;
-  Apply(state, Data(0, 1, 0, 0));     // timestamp 1000
-  Apply(state, Txn(1, 2));            // 1001
-  Apply(state, Data(50, 3, 0, 0));    // 1050
+  Apply(state, Data(0, 1, 0, 0));   // timestamp 1000
+  Apply(state, Txn(1, 2));          // 1001
+  Apply(state, Data(50, 3, 0, 0));  // 1050
   state.Expire(2000, 1001);
   EXPECT_TRUE(state.Find(1));
   state.Expire(2000, 1000);

@@ -14,7 +14,8 @@ std::string_view Text(ByteView bytes) {
 TEST(RecordReader, ReadsBackWhatTheBuilderWrote) {
   RecordBatchBuilder builder;
   builder.base_offset = 10;
-  const RecordBatchBuilder::Header headers[] = {{"h", AsBytes("1")}, {"null", std::nullopt}, {"", AsBytes("")}};
+  const RecordBatchBuilder::Header headers[] = {
+      {"h", AsBytes("1")}, {"null", std::nullopt}, {"", AsBytes("")}};
   const std::string long_value(70000, 'v');
   builder.Add(5000, AsBytes("k"), AsBytes(long_value), headers);
   builder.Add(4000, std::nullopt, AsBytes(""));

@@ -1,6 +1,6 @@
 // Partition directories that a real Apache Kafka 4.4 and the running KIP prototype wrote
-// (tests/golden/kafka-4.4, tests/golden/kip-prototype): opened as they are, as after a clean stop and
-// as after a kill, and compared with what Kafka's own tools said of them.
+// (tests/golden/kafka-4.4, tests/golden/kip-prototype): opened as they are, as after a clean stop
+// and as after a kill, and compared with what Kafka's own tools said of them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,14 +86,14 @@ std::vector<DumpedBatch> ParseDump(const std::string& path) {
     }
     const auto number = [&](const char* name) { return std::stoll(fields.at(name)); };
     const char* time = fields.contains("CreateTime") ? "CreateTime" : "LogAppendTime";
-    batches.push_back({number("baseOffset"), number("lastOffset"), number("producerId"), number(time),
-                       static_cast<int>(number("count")), static_cast<int>(number("baseSequence")),
-                       static_cast<int>(number("lastSequence")),
-                       static_cast<int>(number("producerEpoch")),
-                       static_cast<int>(number("partitionLeaderEpoch")),
-                       static_cast<int>(number("size")), static_cast<int>(number("magic")),
-                       number("position"), static_cast<uint32_t>(number("crc")),
-                       fields.at("isTransactional") == "true", fields.at("isControl") == "true"});
+    batches.push_back(
+        {number("baseOffset"), number("lastOffset"), number("producerId"), number(time),
+         static_cast<int>(number("count")), static_cast<int>(number("baseSequence")),
+         static_cast<int>(number("lastSequence")), static_cast<int>(number("producerEpoch")),
+         static_cast<int>(number("partitionLeaderEpoch")), static_cast<int>(number("size")),
+         static_cast<int>(number("magic")), number("position"),
+         static_cast<uint32_t>(number("crc")), fields.at("isTransactional") == "true",
+         fields.at("isControl") == "true"});
   }
   return batches;
 }
@@ -183,14 +183,16 @@ TEST_P(KafkaCleanLog, IsByteForByteTheSameAfterOpeningAndClosing) {
   EXPECT_EQ(Differences(before, golden.Files(), end), expected);
 }
 
-// Every index, snapshot and epoch file rebuilt from the batches alone, as after a kill that lost them.
+// Every index, snapshot and epoch file rebuilt from the batches alone, as after a kill that lost
+// them.
 TEST_P(KafkaCleanLog, IsRebuiltAsKafkaWroteItWhenDerivedFilesAreLost) {
   GoldenLog golden("kafka-4.4/clean/" + GetParam(), GetParam());
   if (GetParam().rfind("codec-", 0) == 0) golden.options.config.index_interval_bytes = 512;
   const auto before = golden.Files();
   const bool cleaned = GetParam() == "compact-0";
-  const bool plain_interval = GetParam().rfind("__", 0) == 0 || GetParam().rfind("epochs", 0) == 0 ||
-                        GetParam().rfind("append", 0) == 0;
+  const bool plain_interval = GetParam().rfind("__", 0) == 0 ||
+                              GetParam().rfind("epochs", 0) == 0 ||
+                              GetParam().rfind("append", 0) == 0;
   if (plain_interval) golden.options.config.index_interval_bytes = 4096;
   for (const auto& [name, bytes] : before) {
     if (name.find("index") != std::string::npos || name.find("snapshot") != std::string::npos ||
@@ -204,9 +206,9 @@ TEST_P(KafkaCleanLog, IsRebuiltAsKafkaWroteItWhenDerivedFilesAreLost) {
   ASSERT_TRUE(golden.log->Close().ok());
   std::map<std::string, std::string> expected;
   std::map<std::string, std::string> after;
-  // Snapshots: the order of entries is free and those of passed rolls are not made again. The cleaner
-  // counts bytes for the indexes in another way, and has removed the batch that began epoch 0. The
-  // time index of epochs-0 has a pair more from the clean stop in its middle.
+  // Snapshots: the order of entries is free and those of passed rolls are not made again. The
+  // cleaner counts bytes for the indexes in another way, and has removed the batch that began epoch
+  // 0. The time index of epochs-0 has a pair more from the clean stop in its middle.
   const auto comparable = [&](const std::string& name) {
     return name.find("snapshot") == std::string::npos &&
            !(cleaned && (name.find("index") != std::string::npos || name[0] == 'l')) &&
@@ -230,7 +232,6 @@ INSTANTIATE_TEST_SUITE_P(All, KafkaCleanLog, ::testing::ValuesIn(CleanPartitions
                            return name;
                          });
 
-
 std::vector<AbortedTransaction> Aborted(const PartitionLog& log, int64_t from, int64_t to) {
   auto found = log.AbortedTransactions(from, to);
   return found.ok() ? *found : std::vector<AbortedTransaction>();
@@ -249,8 +250,7 @@ TEST(KafkaCleanLog, TellsTransactionsAsTheBrokerDid) {
   EXPECT_EQ(open[0].coordinator_epoch, 0);
   const auto producers = golden.log->Producers();
   ASSERT_EQ(producers.size(), 2u);
-  EXPECT_EQ(producers[0],
-            (log::ProducerInfo{2, 5, -1, -1, 0, 1795989144496, 0, -1}));
+  EXPECT_EQ(producers[0], (log::ProducerInfo{2, 5, -1, -1, 0, 1795989144496, 0, -1}));
   EXPECT_EQ(producers[1], (log::ProducerInfo{3, 1, 4, 64, 4, 1700000094000, 0, 60}));
   EXPECT_EQ(Aborted(*golden.log, 0, 71),
             (std::vector<AbortedTransaction>{{2, 11}, {3, 27}, {2, 44}}));
@@ -260,8 +260,7 @@ TEST(KafkaCleanLog, TellsTransactionsAsTheBrokerDid) {
 TEST(KafkaCleanLog, FindsEpochsAndTimes) {
   GoldenLog epochs("kafka-4.4/clean/epochs-0", "epochs-0");
   ASSERT_TRUE(epochs.Open(true, 0).ok());
-  EXPECT_EQ(epochs.log->EpochHistory(),
-            (std::vector<log::EpochStart>{{0, 0}, {2, 20}, {4, 40}}));
+  EXPECT_EQ(epochs.log->EpochHistory(), (std::vector<log::EpochStart>{{0, 0}, {2, 20}, {4, 40}}));
   EXPECT_EQ(epochs.log->EndOffsetForEpoch(1), (log::EpochEnd{0, 20}));
   EXPECT_EQ(epochs.log->EndOffsetForEpoch(4), (log::EpochEnd{4, 60}));
   EXPECT_EQ(epochs.log->EndOffsetForEpoch(5), (log::EpochEnd{}));
@@ -318,8 +317,8 @@ TEST(KafkaUncleanLog, IsScannedAndEqualsTheCleanOne) {
 }
 
 TEST(KafkaUncleanLog, CutsATornTailAtEveryByteOfTheLastBatch) {
-  const int64_t size = static_cast<int64_t>(
-      std::filesystem::file_size(kGolden + "kafka-4.4/unclean/codec-none-0/00000000000000000000.log"));
+  const int64_t size = static_cast<int64_t>(std::filesystem::file_size(
+      kGolden + "kafka-4.4/unclean/codec-none-0/00000000000000000000.log"));
   const std::vector<DumpedBatch> dumped =
       ParseDump(kGolden + "kafka-4.4/unclean/codec-none-0.dump.txt");
   const DumpedBatch last = dumped.back();
@@ -357,15 +356,18 @@ TEST_P(PrototypeDirectory, OpensWithTheOffsetsAndBatchesOfItsDump) {
   EXPECT_EQ(golden.log->EpochHistory(), epochs->entries());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    S1, PrototypeDirectory,
-    ::testing::Values(PrototypeLog{"1-A-source-before", 39, 13}, PrototypeLog{"2-B-mirroring", 39, 13},
-                      PrototypeLog{"3-B-stopped", 45, 45}, PrototypeLog{"4-A-source-diverged", 43, 13},
-                      PrototypeLog{"4-B-new-active", 49, 49}, PrototypeLog{"5-A-failback", 49, 49},
-                      PrototypeLog{"5-B-source", 49, 49}, PrototypeLog{"6-B-clean-shutdown", 49, 49}));
+INSTANTIATE_TEST_SUITE_P(S1, PrototypeDirectory,
+                         ::testing::Values(PrototypeLog{"1-A-source-before", 39, 13},
+                                           PrototypeLog{"2-B-mirroring", 39, 13},
+                                           PrototypeLog{"3-B-stopped", 45, 45},
+                                           PrototypeLog{"4-A-source-diverged", 43, 13},
+                                           PrototypeLog{"4-B-new-active", 49, 49},
+                                           PrototypeLog{"5-A-failback", 49, 49},
+                                           PrototypeLog{"5-B-source", 49, 49},
+                                           PrototypeLog{"6-B-clean-shutdown", 49, 49}));
 
-// fetcher-and-log 4.5: the prototype keeps producers 1001 and 1003 here, and gives the new producer 1
-// the coordinator epoch of the old one.
+// fetcher-and-log 4.5: the prototype keeps producers 1001 and 1003 here, and gives the new producer
+// 1 the coordinator epoch of the old one.
 TEST(PrototypeDirectory, ForgetsEveryProducerBeforeTheReset) {
   for (const char* step : {"5-A-failback", "4-B-new-active", "5-B-source", "6-B-clean-shutdown"}) {
     SCOPED_TRACE(step);
@@ -377,7 +379,8 @@ TEST(PrototypeDirectory, ForgetsEveryProducerBeforeTheReset) {
     EXPECT_EQ(golden.log->Producers(), expected);
     // S103: with no snapshot and no index left, and the snapshot then written agrees.
     for (const auto& [name, bytes] : golden.Files()) {
-      if (name.find("snapshot") == std::string::npos && name.find("index") == std::string::npos) continue;
+      if (name.find("snapshot") == std::string::npos && name.find("index") == std::string::npos)
+        continue;
       std::filesystem::remove(golden.options.directory + "/" + name);
     }
     ASSERT_TRUE(golden.Open(false, 0).ok());
@@ -393,9 +396,11 @@ TEST(PrototypeDirectory, ForgetsEveryProducerBeforeTheReset) {
 TEST(PrototypeDirectory, RebuildsTheTransactionIndexBatchByBatch) {
   GoldenLog golden("kip-prototype/s1/2-B-mirroring/orders-0", "orders-0");
   ASSERT_TRUE(golden.Open(false, 0).ok());
-  // B's own file says 13 here, computed over the whole fetched set; A, which took single batches, 11.
+  // B's own file says 13 here, computed over the whole fetched set; A, which took single
+  // batches, 11.
   EXPECT_EQ(golden.Files().at("00000000000000000000.txnindex"),
-            ReadAll(kGolden + "kip-prototype/s1/1-A-source-before/orders-0/00000000000000000000.txnindex"));
+            ReadAll(kGolden +
+                    "kip-prototype/s1/1-A-source-before/orders-0/00000000000000000000.txnindex"));
 }
 
 }  // namespace

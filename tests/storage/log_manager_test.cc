@@ -46,7 +46,9 @@ struct DataDirectory {
     EXPECT_TRUE((*log)->BecomeLeader(100, false).ok());
     return *log;
   }
-  std::string File(const std::string& name) const { return ReadAll(options.directory + "/" + name); }
+  std::string File(const std::string& name) const {
+    return ReadAll(options.directory + "/" + name);
+  }
   bool Has(const std::string& name) const {
     return std::filesystem::exists(options.directory + "/" + name);
   }
@@ -58,8 +60,10 @@ TEST(LogManager, FormatsANewDirectoryAndKnowsItAgain) {
   EXPECT_FALSE(data.manager->was_clean());
   const std::string directory_id = data.manager->meta().directory_id;
   EXPECT_TRUE(Uuid::Parse(directory_id));
-  EXPECT_EQ(data.File("meta.properties"), "version=1\nnode.id=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n"
-                                          "directory.id=" + directory_id + "\n");
+  EXPECT_EQ(data.File("meta.properties"),
+            "version=1\nnode.id=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n"
+            "directory.id=" +
+                directory_id + "\n");
   data.options.cluster_id.clear();
   ASSERT_TRUE(data.Open().ok());
   EXPECT_EQ(data.manager->meta().cluster_id, "AAAAAAAAQACAAAAAAAAAAA");
@@ -85,10 +89,11 @@ TEST(LogManager, RefusesADirectoryThatIsNotItsOwn) {
   data.options.node_id = 1;
 
   const std::string meta = data.options.directory + "/meta.properties";
-  for (const char* text : {"version=2\nnode.id=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n",
-                           "node.id=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n", "version=1\nnode.id=1\n",
-                           "version=1\nnode.id=x\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n",
-                           "version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n"}) {
+  for (const char* text :
+       {"version=2\nnode.id=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n",
+        "node.id=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n", "version=1\nnode.id=1\n",
+        "version=1\nnode.id=x\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n",
+        "version=1\ncluster.id=AAAAAAAAQACAAAAAAAAAAA\n"}) {
     WriteAll(meta, text);
     refused = data.Open();
     EXPECT_EQ(refused.code(), ErrorCode::kInvalidConfig) << text;
@@ -109,7 +114,8 @@ TEST(LogManager, KeepsEverythingOverAStopWithoutScanning) {
   EXPECT_EQ(data.File("recovery-point-offset-checkpoint"), "0\n2\norders 0 5\nwith-dash 12 1\n");
   EXPECT_EQ(data.File("replication-offset-checkpoint"), "0\n2\norders 0 5\nwith-dash 12 1\n");
   EXPECT_EQ(data.File("log-start-offset-checkpoint"), "0\n1\norders 0 2\n");
-  EXPECT_EQ(data.File("orders-0/partition.metadata"), "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ");
+  EXPECT_EQ(data.File("orders-0/partition.metadata"),
+            "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ");
   ASSERT_TRUE(data.Open().ok());
   EXPECT_TRUE(data.manager->was_clean());
   EXPECT_FALSE(data.Has(".kafka_cleanshutdown"));
@@ -143,9 +149,11 @@ TEST(LogManager, CreatesOnceAndRefusesAnotherIdOrName) {
   ASSERT_TRUE(data.Open().ok());
   auto log = data.Create("orders", 0, 1);
   EXPECT_EQ(data.Create("orders", 0, 1), log);
-  EXPECT_EQ(data.manager->Create("orders", 0, Id(2), {}).status().code(), ErrorCode::kInconsistentTopicId);
+  EXPECT_EQ(data.manager->Create("orders", 0, Id(2), {}).status().code(),
+            ErrorCode::kInconsistentTopicId);
   for (const char* name : {"", ".", "..", "a/b", "a b"}) {
-    EXPECT_EQ(data.manager->Create(name, 0, Id(2), {}).status().code(), ErrorCode::kInvalidTopic) << name;
+    EXPECT_EQ(data.manager->Create(name, 0, Id(2), {}).status().code(), ErrorCode::kInvalidTopic)
+        << name;
   }
 }
 
@@ -164,8 +172,8 @@ TEST(LogManager, RenamesADeletedPartitionAndRemovesItLater) {
     int waiting = 0;
     for (const auto& each : std::filesystem::directory_iterator(data.options.directory)) {
       const std::string name = each.path().filename();
-      waiting += name.starts_with("orders-0.") && name.ends_with("-delete") &&
-                 name.size() == 9 + 32 + 7;
+      waiting +=
+          name.starts_with("orders-0.") && name.ends_with("-delete") && name.size() == 9 + 32 + 7;
     }
     return waiting;
   };
@@ -194,7 +202,8 @@ TEST(LogManager, ServesTheOthersWhenOnePartitionCannotBeOpened) {
   ASSERT_TRUE(data.Open().ok());
   ASSERT_EQ(data.manager->unopened().size(), 1u);
   EXPECT_EQ(data.manager->unopened()[0].name, "bad-0");
-  EXPECT_NE(data.manager->unopened()[0].why.message().find("partition.metadata"), std::string::npos);
+  EXPECT_NE(data.manager->unopened()[0].why.message().find("partition.metadata"),
+            std::string::npos);
   EXPECT_NE(data.manager->Find("good", 0), nullptr);
 }
 
@@ -205,7 +214,9 @@ TEST(LogManager, ChecksPointsAndRetentionWhenTheyAreDue) {
   data.options.checkpoint_interval_ms = 20000;
   ASSERT_TRUE(data.Open().ok());
   auto log = data.Create("orders", 0, 1);
-  ASSERT_TRUE(AppendOne(*log, MakeBatch({.base_offset = 0, .count = 5, .timestamp = data.clock.now_ms})).ok());
+  ASSERT_TRUE(
+      AppendOne(*log, MakeBatch({.base_offset = 0, .count = 5, .timestamp = data.clock.now_ms}))
+          .ok());
   ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + 5000).ok());
   EXPECT_EQ(data.File("replication-offset-checkpoint"), "0\n1\norders 0 5\n");
   EXPECT_EQ(log->RecoveryPoint(), 0) << "nobody asked for a sync";
@@ -217,10 +228,22 @@ TEST(LogManager, ChecksPointsAndRetentionWhenTheyAreDue) {
   EXPECT_EQ(log->Positions().log_start, 5);
 }
 
+TEST(LogManager, LeavesLogsThatOutliveItReadableAndClosed) {
+  DataDirectory data;
+  ASSERT_TRUE(data.Open().ok());
+  auto log = data.Create("orders", 0, 1);
+  ASSERT_TRUE(AppendOne(*log, MakeBatch({.base_offset = 0, .count = 5})).ok());
+  data.manager.reset();
+  EXPECT_EQ(ReadBatches(*log, 0).size(), 1u);
+  EXPECT_EQ(log->RaiseLogStart(2).status().code(), ErrorCode::kNotLeaderOrFollower);
+  ASSERT_TRUE(data.Open().ok()) << "the lock is free";
+}
+
 TEST(LogManager, LeavesNoCleanMarkWhenAStopFails) {
   DataDirectory data;
   ASSERT_TRUE(data.Open().ok());
-  ASSERT_TRUE(AppendOne(*data.Create("orders", 0, 1), MakeBatch({.base_offset = 0, .count = 5})).ok());
+  ASSERT_TRUE(
+      AppendOne(*data.Create("orders", 0, 1), MakeBatch({.base_offset = 0, .count = 5})).ok());
   data.io.FailWrites(0, ENOSPC);
   EXPECT_EQ(data.manager->Shutdown().code(), ErrorCode::kNoSpace);
   data.io.Heal();
@@ -244,7 +267,8 @@ TEST(LogManager, OpensTheDataDirectoryOfAStoppedKafka) {
   EXPECT_TRUE(data.manager->unopened().empty());
   EXPECT_EQ(data.manager->All().size(), 12u);
   for (const auto& log : data.manager->All()) {
-    EXPECT_EQ(log->load_report().scanned_segments, 0) << log->topic() << " " << log->load_report().reason;
+    EXPECT_EQ(log->load_report().scanned_segments, 0)
+        << log->topic() << " " << log->load_report().reason;
   }
   EXPECT_EQ(data.manager->Find("__consumer_offsets", 0)->Positions().log_end, 19);
   EXPECT_EQ(data.manager->Find("txn", 0)->Positions().last_stable, 60);
@@ -258,11 +282,13 @@ TEST(Checkpoint, ReadsWhatKafkaWrote) {
   EXPECT_EQ(read->size(), 12u);
   EXPECT_EQ((read->at({"__transaction_state", 0})), 35);
   EXPECT_EQ(DecodeCheckpoint(EncodeCheckpoint(*read)).value(), *read);
-  for (const char* bad : {"", "1\n0\n", "0\n1\n", "0\n1\nt 0\n", "0\n1\nt x 5\n", "0\n1\nt 0 x\n", "0\n2\nt 0 5\n"}) {
+  for (const char* bad :
+       {"", "1\n0\n", "0\n1\n", "0\n1\nt 0\n", "0\n1\nt x 5\n", "0\n1\nt 0 x\n", "0\n2\nt 0 5\n"}) {
     EXPECT_FALSE(DecodeCheckpoint(bad).ok()) << bad;
   }
   EXPECT_EQ(ParseDirectoryName("a-b-3"), (TopicPartitionName{"a-b", 3}));
-  for (const char* bad : {"a", "a-", "-1", "a-x", "a--1x"}) EXPECT_FALSE(ParseDirectoryName(bad)) << bad;
+  for (const char* bad : {"a", "a-", "-1", "a-x", "a--1x"})
+    EXPECT_FALSE(ParseDirectoryName(bad)) << bad;
 }
 
 }  // namespace

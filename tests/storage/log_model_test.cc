@@ -1,8 +1,8 @@
-// The log against a naive model of it: a list of batches. Random appends (of a mirror, of a client),
-// truncations, restarts, log starts, syncs, stops, kills with and without a torn tail, full disks.
-// After every step offsets, bytes, epochs, producers, the stable offset and the aborted transactions of
-// several ranges must be the model's, which finds all of them by looking at every batch there is
-// (invariants 2, 4, 6, 8, 9, 10, 21 of fetcher-and-log 9).
+// The log against a naive model of it: a list of batches. Random appends (of a mirror, of a
+// client), truncations, restarts, log starts, syncs, stops, kills with and without a torn tail,
+// full disks. After every step offsets, bytes, epochs, producers, the stable offset and the aborted
+// transactions of several ranges must be the model's, which finds all of them by looking at every
+// batch there is (invariants 2, 4, 6, 8, 9, 10, 21 of fetcher-and-log 9).
 
 #include <gtest/gtest.h>
 // After gtest.
@@ -45,20 +45,21 @@ struct Model {
       }
       const auto begun = open.find(info.producer_id);
       if (begun == open.end()) continue;
-      if (info.control_type == log::kControlAbort && info.last_offset >= from && begun->second < to) {
+      if (info.control_type == log::kControlAbort && info.last_offset >= from &&
+          begun->second < to) {
         found.push_back({info.producer_id, begun->second});
       }
       open.erase(begun);
     }
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-      return a.first_offset < b.first_offset;
-    });
+    std::sort(found.begin(), found.end(),
+              [](const auto& a, const auto& b) { return a.first_offset < b.first_offset; });
     return found;
   }
 
   std::vector<log::EpochStart> Epochs() const {
     log::EpochHistory history;
-    for (const TestBatch& batch : batches) history.Assign(batch.info.leader_epoch, batch.info.base_offset);
+    for (const TestBatch& batch : batches)
+      history.Assign(batch.info.leader_epoch, batch.info.base_offset);
     history.TruncateFromStart(log_start);
     history.TruncateFromEnd(log_end);
     return history.entries();
@@ -101,7 +102,8 @@ void showValue(const Op& op, std::ostream& out) {
 // A small generator of its own, so that an operation is the same wherever it stands.
 class Dice {
  public:
-  explicit Dice(const Op& op) : state_(op.a * 0x9E3779B97F4A7C15ull + op.b * 0xBF58476D1CE4E5B9ull + op.c) {}
+  explicit Dice(const Op& op)
+      : state_(op.a * 0x9E3779B97F4A7C15ull + op.b * 0xBF58476D1CE4E5B9ull + op.c) {}
   uint32_t Below(uint32_t limit) {
     state_ ^= state_ << 13;
     state_ ^= state_ >> 7;
@@ -127,8 +129,17 @@ class Runner {
     Dice dice(op);
     std::ostringstream text;
     switch (op.kind) {
-      case 0: case 1: case 2: case 3: AppendMirrored(dice, false); text << "append"; break;
-      case 4: AppendClient(dice); text << "client append"; break;
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        AppendMirrored(dice, false);
+        text << "append";
+        break;
+      case 4:
+        AppendClient(dice);
+        text << "client append";
+        break;
       case 5: {
         const int64_t to = Offset(dice);
         text << "truncate to " << to;
@@ -157,11 +168,26 @@ class Runner {
         }
         break;
       }
-      case 8: text << "stop and start"; Require(f_.CloseAndOpen(), "stop and start"); break;
-      case 9: Kill(dice); text << "kill"; break;
-      case 10: text << "sync"; Require(f_.log->Sync().status(), "sync"); break;
-      case 11: AppendMirrored(dice, true); text << "append to a full disk"; break;
-      case 12: f_.log->RemoveDeletedFiles(f_.clock.now_ms); text << "remove files"; break;
+      case 8:
+        text << "stop and start";
+        Require(f_.CloseAndOpen(), "stop and start");
+        break;
+      case 9:
+        Kill(dice);
+        text << "kill";
+        break;
+      case 10:
+        text << "sync";
+        Require(f_.log->Sync().status(), "sync");
+        break;
+      case 11:
+        AppendMirrored(dice, true);
+        text << "append to a full disk";
+        break;
+      case 12:
+        f_.log->RemoveDeletedFiles(f_.clock.now_ms);
+        text << "remove files";
+        break;
       default: break;
     }
     history_ += text.str() + "; ";
@@ -187,19 +213,32 @@ class Runner {
     switch (dice.Below(8)) {
       case 0: return MakeReset(offset, epoch_);
       case 1: return MakeMarker(log::kControlCommit, offset, producer, epoch, 3, epoch_, timestamp);
-      case 2: case 3: return MakeMarker(log::kControlAbort, offset, producer, epoch, 4, epoch_, timestamp);
+      case 2:
+      case 3: return MakeMarker(log::kControlAbort, offset, producer, epoch, 4, epoch_, timestamp);
       case 4:
-        return MakeBatch({.base_offset = offset, .count = 1 + static_cast<int>(dice.Below(3)),
-                          .leader_epoch = epoch_, .timestamp = timestamp,
+        return MakeBatch({.base_offset = offset,
+                          .count = 1 + static_cast<int>(dice.Below(3)),
+                          .leader_epoch = epoch_,
+                          .timestamp = timestamp,
                           .value_bytes = static_cast<int>(dice.Below(200))});
       case 5:
-        return MakeBatch({.base_offset = offset, .count = 2, .leader_epoch = epoch_,
-                          .producer_id = producer, .producer_epoch = epoch, .sequence = sequence,
-                          .timestamp = timestamp, .last_delta = 4});
+        return MakeBatch({.base_offset = offset,
+                          .count = 2,
+                          .leader_epoch = epoch_,
+                          .producer_id = producer,
+                          .producer_epoch = epoch,
+                          .sequence = sequence,
+                          .timestamp = timestamp,
+                          .last_delta = 4});
       default:
-        return MakeBatch({.base_offset = offset, .count = 1 + static_cast<int>(dice.Below(2)),
-                          .leader_epoch = epoch_, .producer_id = producer, .producer_epoch = epoch,
-                          .sequence = sequence, .transactional = true, .timestamp = timestamp});
+        return MakeBatch({.base_offset = offset,
+                          .count = 1 + static_cast<int>(dice.Below(2)),
+                          .leader_epoch = epoch_,
+                          .producer_id = producer,
+                          .producer_epoch = epoch,
+                          .sequence = sequence,
+                          .transactional = true,
+                          .timestamp = timestamp});
     }
   }
 
@@ -212,8 +251,9 @@ class Runner {
     const uint32_t count = 1 + dice.Below(5);
     for (uint32_t i = 0; i < count; ++i) {
       if (i > 0 || !inside) offset += dice.Below(6) == 0 ? dice.Below(5) : 0;
-      set.push_back(i == 0 && inside ? MakeBatch({.base_offset = offset, .count = 4, .leader_epoch = epoch_})
-                                     : RandomBatch(dice, offset));
+      set.push_back(i == 0 && inside
+                        ? MakeBatch({.base_offset = offset, .count = 4, .leader_epoch = epoch_})
+                        : RandomBatch(dice, offset));
       offset = set.back().info.last_offset + 1;
     }
     log::ProducerState state = inside ? log::ProducerState() : model_.Producers();
@@ -262,8 +302,9 @@ class Runner {
     f_.log.reset();
     if (torn) {
       const TestBatch& last = model_.batches.back();
-      std::filesystem::resize_file(active, static_cast<uintmax_t>(
-          size - last.info.bytes + dice.Below(static_cast<uint32_t>(last.info.bytes))));
+      std::filesystem::resize_file(
+          active, static_cast<uintmax_t>(size - last.info.bytes +
+                                         dice.Below(static_cast<uint32_t>(last.info.bytes))));
       const int64_t base = last.info.base_offset;
       model_.batches.pop_back();
       const int64_t end = model_.batches.empty() ? 0 : model_.batches.back().info.last_offset + 1;
@@ -275,7 +316,9 @@ class Runner {
     } else if (dice.Below(3) == 0 && size > 0) {
       std::ofstream(active, std::ios::binary | std::ios::app) << std::string(dice.Below(100), '\0');
     }
-    Require(f_.Open(false, rp == 0 ? 0 : dice.Below(2) == 0 ? rp : dice.Below(static_cast<uint32_t>(rp))),
+    Require(f_.Open(false, rp == 0              ? 0
+                           : dice.Below(2) == 0 ? rp
+                                                : dice.Below(static_cast<uint32_t>(rp))),
             "start after a kill");
   }
 
@@ -296,7 +339,8 @@ class Runner {
     const auto fail = [&](const std::string& what) { RC_FAIL(what + " after: " + history_); };
     const auto equal = [&](int64_t got, int64_t expected, const char* what) {
       if (got != expected) {
-        fail(std::string(what) + " is " + std::to_string(got) + ", not " + std::to_string(expected));
+        fail(std::string(what) + " is " + std::to_string(got) + ", not " +
+             std::to_string(expected));
       }
     };
     equal(positions.log_end, model_.log_end, "log end");
@@ -305,14 +349,16 @@ class Runner {
     equal(positions.last_stable, producers.LastStableOffset(model_.log_end), "stable offset");
     const auto bytes = ReadBatches(*f_.log, model_.log_start);
     std::vector<uint8_t> all;
-    for (const TestBatch& batch : bytes) all.insert(all.end(), batch.bytes.begin(), batch.bytes.end());
+    for (const TestBatch& batch : bytes)
+      all.insert(all.end(), batch.bytes.begin(), batch.bytes.end());
     if (all != model_.Bytes()) fail("other bytes");
     if (f_.log->Producers() != producers.Producers()) {
       std::ostringstream text;
       for (const auto& list : {f_.log->Producers(), producers.Producers()}) {
         for (const auto& each : list) {
-          text << "[" << each.producer_id << " e" << each.producer_epoch << " seq" << each.last_sequence
-               << " last" << each.last_offset << " txn" << each.txn_first_offset << "]";
+          text << "[" << each.producer_id << " e" << each.producer_epoch << " seq"
+               << each.last_sequence << " last" << each.last_offset << " txn"
+               << each.txn_first_offset << "]";
         }
         text << " / ";
       }
@@ -329,12 +375,13 @@ class Runner {
     }
   }
 
-  // What the entries say of batches that are there: where an epoch begins below the first of them, or
-  // above the last, is the log's own affair.
+  // What the entries say of batches that are there: where an epoch begins below the first of them,
+  // or above the last, is the log's own affair.
   std::vector<log::EpochStart> Live(std::vector<log::EpochStart> epochs) const {
     int64_t first = model_.log_end;
     for (const TestBatch& batch : model_.batches) {
-      if (batch.info.last_offset >= model_.log_start) first = std::min(first, batch.info.base_offset);
+      if (batch.info.last_offset >= model_.log_start)
+        first = std::min(first, batch.info.base_offset);
     }
     while (!epochs.empty() && epochs.back().start_offset >= model_.log_end) epochs.pop_back();
     while (epochs.size() > 1 && epochs[1].start_offset <= first) epochs.erase(epochs.begin());
@@ -349,9 +396,9 @@ class Runner {
 };
 
 RC_GTEST_PROP(LogModel, EqualsAListOfBatchesWhateverHappens, ()) {
-  const auto ops = *rc::gen::container<std::vector<Op>>(rc::gen::build<Op>(
-      rc::gen::set(&Op::kind, rc::gen::inRange<uint32_t>(0, 13)), rc::gen::set(&Op::a),
-      rc::gen::set(&Op::b), rc::gen::set(&Op::c)));
+  const auto ops = *rc::gen::container<std::vector<Op>>(
+      rc::gen::build<Op>(rc::gen::set(&Op::kind, rc::gen::inRange<uint32_t>(0, 13)),
+                         rc::gen::set(&Op::a), rc::gen::set(&Op::b), rc::gen::set(&Op::c)));
   Runner runner;
   for (const Op& op : ops) runner.Run(op);
 }

@@ -144,7 +144,8 @@ inline TestBatch MakeBatch(const BatchSpec& spec) {
   builder.base_offset = spec.base_offset;
   builder.leader_epoch = spec.leader_epoch;
   builder.producer_id = spec.producer_id;
-  builder.producer_epoch = spec.producer_id >= 0 && spec.producer_epoch < 0 ? 0 : spec.producer_epoch;
+  builder.producer_epoch =
+      spec.producer_id >= 0 && spec.producer_epoch < 0 ? 0 : spec.producer_epoch;
   builder.base_sequence = spec.producer_id >= 0 && spec.sequence < 0 ? 0 : spec.sequence;
   builder.transactional = spec.transactional;
   for (int i = 0; i < spec.count; ++i) {
@@ -229,7 +230,8 @@ struct LogFixture {
     log = *opened;
     return log->BecomeLeader(100, false);
   }
-  // As after kill -9: what is in the files, and nothing else. Keeps what the checkpoints would hold.
+  // As after kill -9: what is in the files, and nothing else. Keeps what the checkpoints would
+  // hold.
   Status Crash() {
     const int64_t recovery_point = log->RecoveryPoint();
     options.log_start = log->LogStartToCheckpoint().value_or(-1);

@@ -110,8 +110,8 @@ TEST(AppendMirrored, ClearsTheEpochsAtALegacyEntry) {
   ASSERT_TRUE(f.Open().ok());
   ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = 0, .leader_epoch = 4})).ok());
   TestBatch legacy;
-  legacy.bytes = {0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0,
-                  0, 0, 0, 1, 'k', 0, 0, 0, 1, 'v'};
+  legacy.bytes = {0, 0, 0, 0, 0, 0, 0, 1, 0,   0, 0, 16, 0, 0,
+                  0, 0, 0, 0, 0, 0, 0, 1, 'k', 0, 0, 0,  1, 'v'};
   legacy = Parse(legacy.bytes);
   ASSERT_TRUE(AppendOne(*f.log, legacy).ok());
   EXPECT_TRUE(f.log->EpochHistory().empty());
@@ -125,7 +125,11 @@ TEST(AppendMirrored, GivesTheSameStateForEveryGroupingOfASet) {
   const std::vector<TestBatch> log{
       MakeBatch({.base_offset = 0, .producer_id = 1, .producer_epoch = 5, .sequence = 10}),
       MakeBatch({.base_offset = 1, .producer_id = 2, .transactional = true}),
-      MakeBatch({.base_offset = 2, .producer_id = 1, .producer_epoch = 5, .sequence = 11, .transactional = true}),
+      MakeBatch({.base_offset = 2,
+                 .producer_id = 1,
+                 .producer_epoch = 5,
+                 .sequence = 11,
+                 .transactional = true}),
       MakeMarker(log::kControlAbort, 3, 1, 5, 7),
       MakeMarker(log::kControlAbort, 4, 2, 0, 7),
       MakeReset(5),
@@ -158,14 +162,16 @@ TEST(AppendMirrored, GivesTheSameStateForEveryGroupingOfASet) {
 TEST(LocalWrites, AreDecidedBeforeAnythingAboutProducers) {
   LogFixture f;
   ASSERT_TRUE(f.Open().ok());
-  ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = 0, .producer_id = 7, .producer_epoch = 5})).ok());
+  ASSERT_TRUE(
+      AppendOne(*f.log, MakeBatch({.base_offset = 0, .producer_id = 7, .producer_epoch = 5})).ok());
   TestBatch old_epoch = MakeBatch({.producer_id = 7, .producer_epoch = 1, .transactional = true});
   TestBatch plain = MakeBatch({});
   f.log->SetLocalWrites(LocalWrites::kReadOnly);
   EXPECT_EQ(f.log->AppendAsLeader(old_epoch.bytes, 100).status().code(), ErrorCode::kReadOnly);
   EXPECT_EQ(f.log->AppendAsLeader(plain.bytes, 100).status().code(), ErrorCode::kReadOnly);
   f.log->SetLocalWrites(LocalWrites::kStopping);
-  EXPECT_EQ(f.log->AppendAsLeader(old_epoch.bytes, 100).status().code(), ErrorCode::kNotEnoughReplicas);
+  EXPECT_EQ(f.log->AppendAsLeader(old_epoch.bytes, 100).status().code(),
+            ErrorCode::kNotEnoughReplicas);
   EXPECT_EQ(f.log->Positions().local_writes, LocalWrites::kStopping);
   EXPECT_TRUE(f.log->AppendPidReset(100).ok());
   EXPECT_TRUE(f.log->AppendInternal(plain.bytes, 100).ok());
@@ -231,15 +237,16 @@ TEST(AppendAsLeader, RefusesWhatNoClientMaySend) {
   EXPECT_EQ(code(MakeMarker(log::kControlAbort, 0, 1).bytes), ErrorCode::kInvalidRecord);
   EXPECT_EQ(code(MakeBatch({.value_bytes = 600}).bytes), ErrorCode::kMessageTooLarge);
   EXPECT_EQ(code(MakeBatch({.count = 2, .last_delta = 5}).bytes), ErrorCode::kInvalidRecord);
-  EXPECT_EQ(code(MakeBatch({.timestamp = f.clock.now_ms + 3600001}).bytes), ErrorCode::kInvalidTimestamp);
+  EXPECT_EQ(code(MakeBatch({.timestamp = f.clock.now_ms + 3600001}).bytes),
+            ErrorCode::kInvalidTimestamp);
   EXPECT_EQ(code(MakeBatch({.producer_id = 3, .transactional = true}).bytes),
             ErrorCode::kInvalidProducerIdMapping);
   std::vector<uint8_t> two = MakeBatch({.producer_id = 3}).bytes;
   const std::vector<uint8_t> more = MakeBatch({.producer_id = 3, .sequence = 1}).bytes;
   two.insert(two.end(), more.begin(), more.end());
   EXPECT_EQ(code(two), ErrorCode::kInvalidRecord);
-  std::vector<uint8_t> legacy{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0,
-                              0, 0, 0, 1, 'k', 0, 0, 0, 1, 'v'};
+  std::vector<uint8_t> legacy{0, 0, 0, 0, 0, 0, 0, 1, 0,   0, 0, 16, 0, 0,
+                              0, 0, 0, 0, 0, 0, 0, 1, 'k', 0, 0, 0,  1, 'v'};
   EXPECT_EQ(code(legacy), ErrorCode::kUnsupportedForMessageFormat);
   EXPECT_EQ(f.log->Positions().log_end, 0);
   EXPECT_EQ(SegmentBytes(f), "");
@@ -258,7 +265,8 @@ TEST(AppendAsLeader, AnswersARepeatWithItsFirstOffsetAndASequenceGapWith45) {
   EXPECT_TRUE(answer->duplicate);
   EXPECT_EQ(answer->base_offset, 2);
   TestBatch gap = MakeBatch({.producer_id = 9, .sequence = 7});
-  EXPECT_EQ(f.log->AppendAsLeader(gap.bytes, 100).status().code(), ErrorCode::kOutOfOrderSequenceNumber);
+  EXPECT_EQ(f.log->AppendAsLeader(gap.bytes, 100).status().code(),
+            ErrorCode::kOutOfOrderSequenceNumber);
   EXPECT_EQ(f.log->Positions().log_end, 6);
   // Over a restart the latest batch is still known.
   ASSERT_TRUE(f.CloseAndOpen().ok());
@@ -271,7 +279,11 @@ TEST(AppendAsLeader, AnswersARepeatWithItsFirstOffsetAndASequenceGapWith45) {
 TEST(AppendAsLeader, TakesAnySequenceFromAProducerAResetForgot) {
   LogFixture f;
   ASSERT_TRUE(f.Open().ok());
-  ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = 0, .producer_id = 3, .producer_epoch = 4, .sequence = 50})).ok());
+  ASSERT_TRUE(
+      AppendOne(
+          *f.log,
+          MakeBatch({.base_offset = 0, .producer_id = 3, .producer_epoch = 4, .sequence = 50}))
+          .ok());
   ASSERT_TRUE(f.log->AppendPidReset(100).ok());
   TestBatch fresh = MakeBatch({.producer_id = 3, .producer_epoch = 0, .sequence = 0});
   auto answer = f.log->AppendAsLeader(fresh.bytes, 100);
@@ -295,10 +307,17 @@ TEST(AppendAsLeader, WantsKeysOnACompactedTopic) {
 TEST(AppendAbort, EndsEveryOpenTransactionAsTheEntryHasIt) {
   LogFixture f;
   ASSERT_TRUE(f.Open().ok());
-  const std::vector<TestBatch> set{
-      MakeBatch({.base_offset = 0, .leader_epoch = 5, .producer_id = 11, .producer_epoch = 3, .transactional = true}),
-      MakeMarker(log::kControlCommit, 1, 12, 1, 6, 5),
-      MakeBatch({.base_offset = 2, .leader_epoch = 5, .producer_id = 12, .producer_epoch = 1, .transactional = true})};
+  const std::vector<TestBatch> set{MakeBatch({.base_offset = 0,
+                                              .leader_epoch = 5,
+                                              .producer_id = 11,
+                                              .producer_epoch = 3,
+                                              .transactional = true}),
+                                   MakeMarker(log::kControlCommit, 1, 12, 1, 6, 5),
+                                   MakeBatch({.base_offset = 2,
+                                              .leader_epoch = 5,
+                                              .producer_id = 12,
+                                              .producer_epoch = 1,
+                                              .transactional = true})};
   ASSERT_TRUE(AppendSet(*f.log, set).ok());
   f.log->SetLocalWrites(LocalWrites::kStopping);
   EXPECT_EQ(f.log->Positions().last_stable, 0);
@@ -417,7 +436,8 @@ TEST(BrokenDisk, TakesTheLogOfflineWhenASyncFails) {
   EXPECT_EQ(f.log->RecoveryPoint(), 1);
   EXPECT_EQ(listener.offline, 1);
   f.io.Heal();
-  EXPECT_EQ(f.log->Sync().status().code(), ErrorCode::kKafkaStorageError) << "a second sync would lie";
+  EXPECT_EQ(f.log->Sync().status().code(), ErrorCode::kKafkaStorageError)
+      << "a second sync would lie";
   ASSERT_TRUE(f.log->Reopen().ok());
   EXPECT_EQ(*f.log->Sync(), 2);
   f.log->SetListener(nullptr);
@@ -459,7 +479,8 @@ TEST(SyncClosedSegments, MovesTheRecoveryPointToTheActiveSegment) {
   f.options.config.segment_bytes = 300;
   ASSERT_TRUE(f.Open().ok());
   std::vector<TestBatch> set;
-  for (int i = 0; i < 7; ++i) set.push_back(MakeBatch({.base_offset = i, .leader_epoch = 1, .value_bytes = 30}));
+  for (int i = 0; i < 7; ++i)
+    set.push_back(MakeBatch({.base_offset = i, .leader_epoch = 1, .value_bytes = 30}));
   ASSERT_TRUE(AppendSet(*f.log, set).ok());
   ASSERT_EQ(f.log->SegmentCount(), 3);
   ASSERT_TRUE(f.log->SyncClosedSegments().ok());
@@ -480,7 +501,8 @@ TEST(Preallocation, ReservesAheadWithoutChangingTheSize) {
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = i, .value_bytes = 100000})).ok());
   }
-  EXPECT_EQ(static_cast<int64_t>(std::filesystem::file_size(f.options.directory + "/00000000000000000000.log")),
+  EXPECT_EQ(static_cast<int64_t>(
+                std::filesystem::file_size(f.options.directory + "/00000000000000000000.log")),
             f.log->SizeBytes());
   ASSERT_TRUE(f.CloseAndOpen().ok());
   EXPECT_EQ(f.log->Positions().log_end, 8);

@@ -112,7 +112,8 @@ TEST(RaiseLogStart, DropsWholeSegmentsAndIsRefusedAboveTheHighWatermark) {
   EXPECT_EQ(raised->log_start, 13);
   EXPECT_GT(raised->segments, 0);
   EXPECT_EQ(f.log->SegmentCount(), before - raised->segments);
-  EXPECT_EQ(f.log->Read(12, 100, ReadBound::kLogEnd, true).status().code(), ErrorCode::kOffsetOutOfRange);
+  EXPECT_EQ(f.log->Read(12, 100, ReadBound::kLogEnd, true).status().code(),
+            ErrorCode::kOffsetOutOfRange);
   EXPECT_EQ(f.log->Read(13, 100, ReadBound::kLogEnd, true)->start_offset, 12) << "inside a batch";
   EXPECT_EQ(f.log->RaiseLogStart(2)->log_start, 13) << "never lowered";
   EXPECT_EQ(f.log->LogStartToCheckpoint(), 13);
@@ -176,8 +177,10 @@ TEST(SegmentMs, RollsByTheBatchesTimestamps) {
   f.options.config.segment_ms = 1000;
   ASSERT_TRUE(f.Open().ok());
   const int64_t base = 1700000000000;
-  for (const auto& [offset, time] : std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1, 1000}, {2, 1001}, {3, 5}}) {
-    ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = offset, .timestamp = base + time})).ok());
+  for (const auto& [offset, time] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1, 1000}, {2, 1001}, {3, 5}}) {
+    ASSERT_TRUE(
+        AppendOne(*f.log, MakeBatch({.base_offset = offset, .timestamp = base + time})).ok());
   }
   EXPECT_EQ(f.log->SegmentCount(), 2);
   EXPECT_TRUE(std::filesystem::exists(f.options.directory + "/00000000000000000002.log"));
@@ -220,8 +223,8 @@ class KilledIo : public FileIo {
   int left_;
 };
 
-// Runs `change` on a log of 12 batches (two a segment, synced to 10), kills it at every call in turn,
-// and starts again. `check` sees what came back.
+// Runs `change` on a log of 12 batches (two a segment, synced to 10), kills it at every call in
+// turn, and starts again. `check` sees what came back.
 void KillAtEveryCall(const std::function<void(PartitionLog&)>& change,
                      const std::function<void(const PartitionLog&, int call)>& check) {
   for (int call = 0;; ++call) {
@@ -275,13 +278,12 @@ std::string FirstBatches(int count) {
 }
 
 TEST(KilledAtEveryCall, AnAppendLeavesAPrefixWithEverythingThatWasThere) {
-  KillAtEveryCall(
-      [](PartitionLog& log) { (void)AppendSet(log, Batches(6, 24, 2)); },
-      [](const PartitionLog& log, int call) {
-        const std::string bytes = AllBytes(log);
-        ASSERT_GE(log.Positions().log_end, 24) << call;
-        ASSERT_TRUE(bytes.rfind(FirstBatches(12), 0) == 0);
-      });
+  KillAtEveryCall([](PartitionLog& log) { (void)AppendSet(log, Batches(6, 24, 2)); },
+                  [](const PartitionLog& log, int call) {
+                    const std::string bytes = AllBytes(log);
+                    ASSERT_GE(log.Positions().log_end, 24) << call;
+                    ASSERT_TRUE(bytes.rfind(FirstBatches(12), 0) == 0);
+                  });
 }
 
 TEST(KilledAtEveryCall, ATruncationLeavesAPrefixThatIsLongEnough) {
@@ -299,14 +301,14 @@ TEST(KilledAtEveryCall, ATruncationLeavesAPrefixThatIsLongEnough) {
 
 TEST(KilledAtEveryCall, ARestartLeavesAPrefixOrTheEmptyLog) {
   for (const int64_t to : {0, 9, 1000}) {
-    KillAtEveryCall([&](PartitionLog& log) { (void)log.ResetTo(to); },
-                    [&](const PartitionLog& log, int call) {
-                      const LogPositions positions = log.Positions();
-                      if (positions.log_start == positions.log_end) return;  // empty, here or there
-                      ASSERT_EQ(positions.log_start, 0) << call;
-                      ASSERT_TRUE(AllBytes(log) ==
-                                  FirstBatches(static_cast<int>(positions.log_end / 2)));
-                    });
+    KillAtEveryCall(
+        [&](PartitionLog& log) { (void)log.ResetTo(to); },
+        [&](const PartitionLog& log, int call) {
+          const LogPositions positions = log.Positions();
+          if (positions.log_start == positions.log_end) return;  // empty, here or there
+          ASSERT_EQ(positions.log_start, 0) << call;
+          ASSERT_TRUE(AllBytes(log) == FirstBatches(static_cast<int>(positions.log_end / 2)));
+        });
   }
 }
 
@@ -321,8 +323,9 @@ TEST(KilledAtEveryCall, ARaisedLogStartLosesNothingAboveIt) {
 }
 
 TEST(KilledAtEveryCall, AStopLosesNothing) {
-  KillAtEveryCall([](PartitionLog& log) { (void)log.Close(); },
-                  [](const PartitionLog& log, int) { ASSERT_TRUE(AllBytes(log) == FirstBatches(12)); });
+  KillAtEveryCall(
+      [](PartitionLog& log) { (void)log.Close(); },
+      [](const PartitionLog& log, int) { ASSERT_TRUE(AllBytes(log) == FirstBatches(12)); });
 }
 
 // --- What lies about after Kafka's cleaner was interrupted ---
@@ -338,7 +341,8 @@ TEST(CleanerLeftovers, AreFinishedOrRemoved) {
   // The first two segments were cleaned into one that lacks the second batch.
   const std::string first = ReadAll(dir + "00000000000000000000.log");
   ASSERT_EQ(FileSize(dir + "00000000000000000004.log"), static_cast<int64_t>(first.size()));
-  const std::string cleaned = first.substr(0, first.size() / 2) + ReadAll(dir + "00000000000000000004.log");
+  const std::string cleaned =
+      first.substr(0, first.size() / 2) + ReadAll(dir + "00000000000000000004.log");
   WriteAll(dir + "00000000000000000000.log.swap", cleaned);
   WriteAll(dir + "00000000000000000008.log.cleaned", "half");
   WriteAll(dir + "00000000000000000010.log.swap", "not finished");

@@ -27,8 +27,10 @@ TEST(Read, GivesWholeBatchesFromTheOneThatHoldsTheOffset) {
   }
   EXPECT_EQ(f.log->Positions().log_end, 494);
   EXPECT_EQ(f.log->Read(494, 1000, ReadBound::kLogEnd, true)->slice.bytes, 0);
-  EXPECT_EQ(f.log->Read(495, 1000, ReadBound::kLogEnd, true).status().code(), ErrorCode::kOffsetOutOfRange);
-  EXPECT_EQ(f.log->Read(-1, 1000, ReadBound::kLogEnd, true).status().code(), ErrorCode::kOffsetOutOfRange);
+  EXPECT_EQ(f.log->Read(495, 1000, ReadBound::kLogEnd, true).status().code(),
+            ErrorCode::kOffsetOutOfRange);
+  EXPECT_EQ(f.log->Read(-1, 1000, ReadBound::kLogEnd, true).status().code(),
+            ErrorCode::kOffsetOutOfRange);
   EXPECT_EQ(f.log->Read(0, 0, ReadBound::kLogEnd, false)->slice.bytes, 0);
   EXPECT_EQ(f.log->Read(0, 10, ReadBound::kLogEnd, false)->slice.bytes, 10) << "cut, as Kafka does";
 }
@@ -37,9 +39,10 @@ TEST(Read, StopsAtItsBound) {
   LogFixture f;
   f.options.high_watermark_follows_end = false;
   ASSERT_TRUE(f.Open().ok());
-  const std::vector<TestBatch> set{MakeBatch({.base_offset = 0, .count = 2}),
-                                   MakeBatch({.base_offset = 2, .producer_id = 1, .transactional = true}),
-                                   MakeBatch({.base_offset = 3, .count = 2})};
+  const std::vector<TestBatch> set{
+      MakeBatch({.base_offset = 0, .count = 2}),
+      MakeBatch({.base_offset = 2, .producer_id = 1, .transactional = true}),
+      MakeBatch({.base_offset = 3, .count = 2})};
   ASSERT_TRUE(AppendSet(*f.log, set).ok());
   EXPECT_EQ(f.log->Positions().high_watermark, 0);
   EXPECT_TRUE(f.log->ReadBytes(0, 10000, ReadBound::kHighWatermark)->empty());
@@ -47,7 +50,8 @@ TEST(Read, StopsAtItsBound) {
   EXPECT_EQ(f.log->Positions().last_stable, 2);
   EXPECT_EQ(f.log->ReadBytes(0, 10000, ReadBound::kHighWatermark)->size(),
             static_cast<size_t>(set[0].info.bytes + set[1].info.bytes));
-  EXPECT_EQ(f.log->ReadBytes(0, 10000, ReadBound::kLastStable)->size(), static_cast<size_t>(set[0].info.bytes));
+  EXPECT_EQ(f.log->ReadBytes(0, 10000, ReadBound::kLastStable)->size(),
+            static_cast<size_t>(set[0].info.bytes));
   EXPECT_TRUE(f.log->ReadBytes(2, 10000, ReadBound::kLastStable)->empty());
   f.log->SetHighWatermark(2);
   EXPECT_EQ(f.log->Positions().high_watermark, 3) << "never goes back";
@@ -76,8 +80,8 @@ TEST(Read, KeepsASliceReadableAfterItsSegmentIsGone) {
   EXPECT_EQ(bytes, batches[0].bytes);
 }
 
-// S109: one producer aborts twice, another's transaction stays open in between; everything arrives in
-// one set. Whatever the split and the read, each aborted transaction of the range is named.
+// S109: one producer aborts twice, another's transaction stays open in between; everything arrives
+// in one set. Whatever the split and the read, each aborted transaction of the range is named.
 TEST(AbortedTransactions, AreCompleteForEveryReadSizeAndAfterEveryRestart) {
   std::vector<TestBatch> log{
       MakeBatch({.base_offset = 0, .producer_id = 1, .transactional = true}),
@@ -117,7 +121,8 @@ TEST(AbortedTransactions, AreCompleteForEveryReadSizeAndAfterEveryRestart) {
           if (info.IsControl()) {
             aborted.erase(info.producer_id);
           } else if (!aborted.contains(info.producer_id)) {
-            EXPECT_EQ(info.base_offset, 2) << "the one committed record; from " << from << " size " << size;
+            EXPECT_EQ(info.base_offset, 2)
+                << "the one committed record; from " << from << " size " << size;
           }
         }
       }
@@ -169,9 +174,9 @@ TEST(Timestamps, FindTheFirstRecordAtOrAfter) {
 }
 
 TEST(FdCache, KeepsSegmentsReadableWithFewDescriptors) {
-  FdCache cache(16);
+  const auto cache = std::make_shared<FdCache>(16);
   LogFixture f;
-  f.options.environment.files = &cache;
+  f.options.environment.files = cache;
   f.options.config.segment_bytes = 100;
   ASSERT_TRUE(f.Open().ok());
   std::vector<TestBatch> batches;
@@ -180,10 +185,10 @@ TEST(FdCache, KeepsSegmentsReadableWithFewDescriptors) {
   ASSERT_EQ(f.log->SegmentCount(), 60);
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(ReadBatches(*f.log, 0).size(), 60u);
-    EXPECT_LE(cache.open_files(), 17u);
+    EXPECT_LE(cache->open_files(), 17u);
   }
   f.log.reset();
-  EXPECT_EQ(cache.open_files(), 0u);
+  EXPECT_EQ(cache->open_files(), 0u);
 }
 
 }  // namespace

@@ -13,9 +13,8 @@ namespace kmirror::broker::test {
 namespace {
 
 TEST(Threads, ReadersSeeWholeBatchesInOrderWhateverTheWriterDoes) {
-  FdCache cache(16);
   LogFixture f;
-  f.options.environment.files = &cache;
+  f.options.environment.files = std::make_shared<FdCache>(16);
   f.options.config.segment_bytes = 1000;
   f.options.config.index_interval_bytes = 100;
   ASSERT_TRUE(f.Open().ok());
@@ -25,11 +24,14 @@ TEST(Threads, ReadersSeeWholeBatchesInOrderWhateverTheWriterDoes) {
   std::vector<std::thread> readers;
   for (int i = 0; i < 3; ++i) {
     readers.emplace_back([&, i] {
-      const ReadBound bound = i == 0 ? ReadBound::kLogEnd : i == 1 ? ReadBound::kHighWatermark : ReadBound::kLastStable;
+      const ReadBound bound = i == 0   ? ReadBound::kLogEnd
+                              : i == 1 ? ReadBound::kHighWatermark
+                                       : ReadBound::kLastStable;
       int64_t offset = 0;
       while (!stop) {
         const LogPositions positions = f.log->Positions();
-        if (positions.log_start > positions.last_stable || positions.last_stable > positions.high_watermark ||
+        if (positions.log_start > positions.last_stable ||
+            positions.last_stable > positions.high_watermark ||
             positions.high_watermark > positions.log_end) {
           ++failures;
         }
@@ -65,7 +67,9 @@ TEST(Threads, ReadersSeeWholeBatchesInOrderWhateverTheWriterDoes) {
       case 0: ASSERT_TRUE(f.log->TruncateTo(std::max<int64_t>(end - 5, 0)).ok()); break;
       case 1: ASSERT_TRUE(f.log->RaiseLogStart(std::max<int64_t>(end - 20, 0)).ok()); break;
       case 2: f.log->RemoveDeletedFiles(f.clock.now_ms); break;
-      case 3: if ((dice >> 8) % 8 == 0) ASSERT_TRUE(f.log->ResetTo(end + 3).ok()); break;
+      case 3:
+        if ((dice >> 8) % 8 == 0) ASSERT_TRUE(f.log->ResetTo(end + 3).ok());
+        break;
       case 4: {
         const std::vector<TestBatch> set{
             MakeBatch({.base_offset = end, .producer_id = 5, .transactional = true}),

@@ -22,7 +22,8 @@ KMIRROR_API std::array<uint8_t, kEndTxnBatchBytes> EndTxnBatch(
     int16_t control_type, int64_t base_offset, int32_t leader_epoch, int64_t timestamp_ms,
     int64_t producer_id, int16_t producer_epoch, int32_t coordinator_epoch) noexcept;
 
-// The record that makes every reader of the log forget its producers (KIP-1279; value `00 00 00`, R8).
+// The record that makes every reader of the log forget its producers (KIP-1279; value `00 00 00`,
+// R8).
 KMIRROR_API std::array<uint8_t, kPidResetBatchBytes> PidResetBatch(int64_t base_offset,
                                                                    int32_t leader_epoch,
                                                                    int64_t timestamp_ms) noexcept;

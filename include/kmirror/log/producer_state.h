@@ -2,8 +2,8 @@
 //
 // Every host must derive exactly this state from the same bytes, live, on followers and in replay,
 // so the rules are here. State is applied batch by batch, never accumulated over an append: then a
-// MIRROR_PID_RESET in the middle of a fetched set forgets what stands before it and nothing else, and
-// the result does not depend on how batches were grouped (S94).
+// MIRROR_PID_RESET in the middle of a fetched set forgets what stands before it and nothing else,
+// and the result does not depend on how batches were grouped (S94).
 //
 // Externally synchronised (the log's append lock). Allocates only for a producer seen for the first
 // time and for an open transaction.
@@ -25,7 +25,7 @@ namespace kmirror::log {
 // A batch of a producer, as far as duplicates are concerned.
 struct ProducerBatch {
   int32_t last_sequence = -1;
-  int32_t offset_delta = 0;      // last offset - base offset
+  int32_t offset_delta = 0;  // last offset - base offset
   int64_t last_offset = -1;
   int64_t timestamp = -1;
   int64_t base_offset() const { return last_offset - offset_delta; }
@@ -71,20 +71,20 @@ class ProducerState {
 
   // --- Applying batches that are already accepted (replication origin, replay, own appends) ---
 
-  // Whether all of `batches` can be applied in order: the one thing refused is a data batch outside a
-  // transaction while its producer has one open (INVALID_TXN_STATE). Changes nothing visible.
+  // Whether all of `batches` can be applied in order: the one thing refused is a data batch outside
+  // a transaction while its producer has one open (INVALID_TXN_STATE). Changes nothing visible.
   KMIRROR_API Status Check(std::span<const BatchInfo> batches);
 
   // Applies one batch. `completed` is set if it ends an open transaction, else cleared.
-  // INVALID_TXN_STATE as in Check, and nothing changed. Sequences, duplicates and epochs that go back
-  // are not judged: another cluster has already accepted the batch.
+  // INVALID_TXN_STATE as in Check, and nothing changed. Sequences, duplicates and epochs that go
+  // back are not judged: another cluster has already accepted the batch.
   KMIRROR_API Status Apply(const BatchInfo& batch, std::optional<CompletedTransaction>* completed);
 
   // --- Batches of our own clients ---
 
   struct ClientCheck {
-    Status status;             // what the producer is answered; OK: append it
-    bool duplicate = false;    // OK and already in the log: answer with the offset below
+    Status status;           // what the producer is answered; OK: append it
+    bool duplicate = false;  // OK and already in the log: answer with the offset below
     int64_t base_offset = -1;
     int64_t timestamp = -1;
   };
@@ -138,8 +138,8 @@ class ProducerState {
   KMIRROR_API std::vector<uint8_t> EncodeSnapshot() const;  // in order of producer id
   // CORRUPT_MESSAGE: wrong version, size or checksum.
   KMIRROR_API static Result<std::vector<ProducerInfo>> DecodeSnapshot(ByteView bytes);
-  // Replaces everything. Open transactions come back, completed but unreplicated ones are not stored.
-  // Entries below idle limit are dropped as Expire does; pass now_ms < 0 to keep all.
+  // Replaces everything. Open transactions come back, completed but unreplicated ones are not
+  // stored. Entries below idle limit are dropped as Expire does; pass now_ms < 0 to keep all.
   KMIRROR_API void Load(std::span<const ProducerInfo> entries, int64_t map_end_offset,
                         int64_t now_ms, int64_t expiration_ms);
 
@@ -152,7 +152,7 @@ class ProducerState {
     int16_t producer_epoch = -1;
     uint8_t first = 0;
     uint8_t count = 0;
-    uint32_t check_round = 0;   // scratch of Check
+    uint32_t check_round = 0;  // scratch of Check
     bool check_open = false;
 
     const ProducerBatch& Newest() const { return batches[(first + count - 1) % kBatchesKept]; }
@@ -164,9 +164,9 @@ class ProducerState {
   static ProducerInfo InfoOf(int64_t producer_id, const Entry& entry);
 
   std::unordered_map<int64_t, Entry> producers_;
-  std::map<int64_t, int64_t> ongoing_;                       // first offset -> producer id
-  std::map<int64_t, CompletedTransaction> unreplicated_;     // by first offset
-  std::unordered_map<int64_t, bool> check_new_;              // scratch of Check: ids without entry
+  std::map<int64_t, int64_t> ongoing_;                    // first offset -> producer id
+  std::map<int64_t, CompletedTransaction> unreplicated_;  // by first offset
+  std::unordered_map<int64_t, bool> check_new_;           // scratch of Check: ids without entry
   int64_t log_start_ = 0;
   int64_t map_end_offset_ = 0;
   int64_t max_producer_id_ = -1;

@@ -1,7 +1,7 @@
 // The records inside an uncompressed v2 batch, read in place.
 //
-// Only what must look inside uses this: control records, internal topics, look-ups by time. Mirrored
-// data is never read record by record. Pure and thread-safe; every length is checked.
+// Only what must look inside uses this: control records, internal topics, look-ups by time.
+// Mirrored data is never read record by record. Pure and thread-safe; every length is checked.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct RecordView {
   std::optional<ByteView> key;    // nullopt: null
   std::optional<ByteView> value;  // nullopt: null (a tombstone)
   int32_t header_count = 0;
-  ByteView headers;               // encoded: header_count times key and value
+  ByteView headers;  // encoded: header_count times key and value
 };
 
 // Reads the records of a v2 batch. `records` are the bytes after the 61 of the header, decompressed
