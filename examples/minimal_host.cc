@@ -273,20 +273,28 @@ bool Ask(PollRuntime& runtime, Mirror& mirror, int16_t key, const Body& body, co
   int code = bytes.size() < 6 ? -1 : static_cast<int16_t>(bytes[4] << 8 | bytes[5]);
   size_t at = 6;
   std::string message;
-  auto skip_string = [&] {
-    const size_t size = at < bytes.size() ? bytes[at++] : 0;
-    if (size > 1 && at + size - 1 <= bytes.size()) {
-      message.assign(bytes.begin() + static_cast<std::ptrdiff_t>(at),
-                     bytes.begin() + static_cast<std::ptrdiff_t>(at + size - 1));
-      at += size - 1;
+  auto number = [&] {  // 7 bits a byte, least significant first
+    size_t value = 0;
+    for (int shift = 0; at < bytes.size() && shift < 28; shift += 7) {
+      const uint8_t byte = bytes[at++];
+      value |= static_cast<size_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
     }
+    return value;
   };
-  skip_string();
-  if (code == 0 && key != kCreate && at < bytes.size() && bytes[at++] == 2) {
-    skip_string();  // the topic's name
+  auto read_string = [&] {
+    const size_t size = number();  // one more than there are; 0 is null
+    if (size <= 1 || at + size - 1 > bytes.size()) return;
+    message.assign(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                   bytes.begin() + static_cast<std::ptrdiff_t>(at + size - 1));
+    at += size - 1;
+  };
+  read_string();
+  if (code == 0 && key != kCreate && number() == 2) {
+    read_string();  // the topic's name
     if (at + 2 <= bytes.size()) code = static_cast<int16_t>(bytes[at] << 8 | bytes[at + 1]);
     at += 2;
-    skip_string();
+    read_string();
   }
   if (code == 0) return true;
   std::fprintf(stderr, "%s: %s %s\n", what, ErrorName(static_cast<ErrorCode>(code)).c_str(),
