@@ -1,9 +1,9 @@
 // kmirrord: the reference broker.
 
-#include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <cstdio>
@@ -48,8 +48,8 @@ std::string Escaped(const std::string& value) {
   return text;
 }
 
-// The config that --dev and adopt stand for: a node with its data in one folder. A folder that exists
-// keeps the node id it was made with.
+// The config that --dev and adopt stand for: a node with its data in one folder. A folder that
+// exists keeps the node id it was made with.
 Result<BrokerConfig> FolderConfig(const Arguments& arguments) {
   int32_t node_id = 1;
   const Result<LogManager::MetaProperties> meta = LogManager::ReadMetaProperties(arguments.data);
@@ -64,8 +64,8 @@ Result<BrokerConfig> FolderConfig(const Arguments& arguments) {
 }
 
 void SetUpLogging(const std::string& level) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "kmirrord", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>("kmirrord",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %n %v", spdlog::pattern_time_type::utc);
   logger->set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
   logger->flush_on(spdlog::level::trace);
@@ -139,7 +139,8 @@ int TakeOver(const Arguments& arguments) {
     if (each.open_transactions > 0) {
       std::printf(" open transactions %lld", static_cast<long long>(each.open_transactions));
     }
-    if (each.torn_bytes > 0) std::printf(" torn bytes cut %lld", static_cast<long long>(each.torn_bytes));
+    if (each.torn_bytes > 0)
+      std::printf(" torn bytes cut %lld", static_cast<long long>(each.torn_bytes));
     if (each.missing) std::printf(" (not in the folder: made empty)");
     std::printf("\n");
   }
@@ -152,17 +153,22 @@ int Main(int argc, char** argv) {
   CLI::App app("A Kafka-compatible broker that mirrors topics of other clusters.", "kmirrord");
   app.set_version_flag("--version", std::string("kmirrord ") + KMIRROR_VERSION);
   auto* file = app.add_option("--config", arguments.config_file, "Kafka-style properties file");
-  auto* dev = app.add_flag("--dev", arguments.dev, "Serve without a file, one node, data in a folder");
+  auto* dev =
+      app.add_flag("--dev", arguments.dev, "Serve without a file, one node, data in a folder");
   auto* data = app.add_option("--data", arguments.data, "With --dev: the data folder")
                    ->capture_default_str();
-  auto* listen = app.add_option("--listen", arguments.listen, "With --dev: HOST:PORT; port 0 is any")
-                     ->capture_default_str();
-  auto* metrics = app.add_option("--metrics", arguments.metrics, "With --dev: HOST:PORT of /metrics");
+  auto* listen =
+      app.add_option("--listen", arguments.listen, "With --dev: HOST:PORT; port 0 is any")
+          ->capture_default_str();
+  auto* metrics =
+      app.add_option("--metrics", arguments.metrics, "With --dev: HOST:PORT of /metrics");
   file->excludes(dev);
   for (CLI::Option* option : {data, listen, metrics}) option->needs(dev);
 
-  auto* adopt = app.add_subcommand("adopt", "Take the partitions of a stopped Kafka into a data folder");
-  adopt->add_option("KAFKA_LOG_DIR", arguments.kafka_dir, "Log directory of the stopped Kafka")->required();
+  auto* adopt =
+      app.add_subcommand("adopt", "Take the partitions of a stopped Kafka into a data folder");
+  adopt->add_option("KAFKA_LOG_DIR", arguments.kafka_dir, "Log directory of the stopped Kafka")
+      ->required();
   adopt->add_option("--data", arguments.data, "The data folder that takes them")->required();
   adopt->add_option("--topics", arguments.topics, "Only these topics")->delimiter(',');
   adopt->add_flag("--include-internal", arguments.internal,

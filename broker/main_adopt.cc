@@ -55,8 +55,8 @@ Result<std::string> ReadText(const fs::path& path) {
   return text.str();
 }
 
-// Holds the lock of a Kafka log directory for as long as it lives: Java's file locks are POSIX record
-// locks, kmirrord's are flock.
+// Holds the lock of a Kafka log directory for as long as it lives: Java's file locks are POSIX
+// record locks, kmirrord's are flock.
 class FolderLock {
  public:
   static Result<std::unique_ptr<FolderLock>> Take(const fs::path& folder) {
@@ -68,7 +68,7 @@ class FolderLock {
       if (errno == ENOENT) return lock;
       return IoError("cannot open " + path.string(), errno);
     }
-    struct flock range {};
+    struct flock range{};
     range.l_type = F_WRLCK;
     range.l_whence = SEEK_SET;
     if (::fcntl(lock->fd_, F_SETLK, &range) != 0 || ::flock(lock->fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -103,15 +103,18 @@ Result<Uuid> ReadTopicId(const fs::path& directory) {
   const Result<std::string> text = ReadText(directory / "partition.metadata");
   if (!text.ok()) {
     return {ErrorCode::kInvalidConfig,
-            directory.string() + " has no partition.metadata, so its topic id is not known (written by "
-                                 "Kafka before 2.8?)"};
+            directory.string() +
+                " has no partition.metadata, so its topic id is not known (written by "
+                "Kafka before 2.8?)"};
   }
   constexpr std::string_view kKey = "topic_id: ";
   const size_t at = text->find(kKey);
   std::optional<Uuid> id;
-  if (at != std::string::npos) id = Uuid::Parse(std::string_view(*text).substr(at + kKey.size(), 22));
+  if (at != std::string::npos)
+    id = Uuid::Parse(std::string_view(*text).substr(at + kKey.size(), 22));
   if (!id || id->IsZero()) {
-    return {ErrorCode::kInvalidConfig, directory.string() + "/partition.metadata names no topic id"};
+    return {ErrorCode::kInvalidConfig,
+            directory.string() + "/partition.metadata names no topic id"};
   }
   return *id;
 }
@@ -125,8 +128,8 @@ int32_t LatestEpoch(const fs::path& directory) {
   return latest ? latest->epoch : -1;
 }
 
-// `topic partition offset` lines after two lines of head; what does not parse is left out: the first
-// segment's base is the log start then.
+// `topic partition offset` lines after two lines of head; what does not parse is left out: the
+// first segment's base is the log start then.
 std::map<std::string, int64_t> ReadLogStarts(const fs::path& folder) {
   std::map<std::string, int64_t> starts;
   const Result<std::string> text = ReadText(folder / "log-start-offset-checkpoint");
@@ -138,7 +141,8 @@ std::map<std::string, int64_t> ReadLogStarts(const fs::path& folder) {
   int32_t partition = 0;
   int64_t offset = 0;
   in >> version >> count;
-  while (in >> topic >> partition >> offset) starts[topic + "-" + std::to_string(partition)] = offset;
+  while (in >> topic >> partition >> offset)
+    starts[topic + "-" + std::to_string(partition)] = offset;
   return starts;
 }
 
@@ -155,9 +159,10 @@ class Adoption {
     if (taken.ok()) taken = Verify();
     if (!taken.ok()) {
       const Status undone = Unregister();
-      return undone.ok() ? taken
-                         : taken.WithContext("the topics stay registered in " + options_.config.log_dir +
-                                             " (" + undone.ToString() + ")");
+      return undone.ok()
+                 ? taken
+                 : taken.WithContext("the topics stay registered in " + options_.config.log_dir +
+                                     " (" + undone.ToString() + ")");
     }
     return report_;
   }
@@ -174,7 +179,8 @@ class Adoption {
     if (!options_.internal && std::ranges::find(kInternal, topic) != std::end(kInternal)) {
       return skip("internal; --include-internal takes it");
     }
-    if (!options_.topics.empty() && std::ranges::find(options_.topics, topic) == options_.topics.end()) {
+    if (!options_.topics.empty() &&
+        std::ranges::find(options_.topics, topic) == options_.topics.end()) {
       return skip("not asked for");
     }
     return true;
@@ -207,15 +213,16 @@ class Adoption {
       if (!id.ok()) return id.status();
       SourceTopic& known = topics_[topic];
       if (!known.partitions.empty() && known.id != *id) {
-        return {ErrorCode::kInconsistentTopicId,
-                name + " has topic id " + id->ToString() + ", other partitions of the topic have " +
-                    known.id.ToString()};
+        return {ErrorCode::kInconsistentTopicId, name + " has topic id " + id->ToString() +
+                                                     ", other partitions of the topic have " +
+                                                     known.id.ToString()};
       }
       known.id = *id;
       SourcePartition& added = known.partitions[partition];
       added.directory = directory;
       added.latest_epoch = LatestEpoch(directory);
-      if (const auto start = starts.find(name); start != starts.end()) added.log_start = start->second;
+      if (const auto start = starts.find(name); start != starts.end())
+        added.log_start = start->second;
     }
     for (const std::string& topic : options_.topics) {
       if (!topics_.contains(topic)) {
@@ -223,13 +230,14 @@ class Adoption {
       }
     }
     if (topics_.empty()) {
-      return {ErrorCode::kUnknownTopicOrPartition, source.string() + " holds no partitions to take"};
+      return {ErrorCode::kUnknownTopicOrPartition,
+              source.string() + " holds no partitions to take"};
     }
     return {};
   }
 
-  // The topics enter the metadata first, with empty logs: a directory that the metadata does not know
-  // would be removed as a stray.
+  // The topics enter the metadata first, with empty logs: a directory that the metadata does not
+  // know would be removed as a stray.
   Status Register() {
     Result<std::unique_ptr<DataFolder>> folder = DataFolder::Open(options_.config);
     if (!folder.ok()) return folder.status();
@@ -240,9 +248,9 @@ class Adoption {
                 options_.config.log_dir + " has a topic " + name + " already; nothing was taken"};
       }
       if (const TopicPtr other = image->topics.Find(topic.id)) {
-        return {ErrorCode::kTopicAlreadyExists, options_.config.log_dir + " has the topic id of " + name +
-                                                    " already, under the name " + other->name +
-                                                    "; nothing was taken"};
+        return {ErrorCode::kTopicAlreadyExists, options_.config.log_dir + " has the topic id of " +
+                                                    name + " already, under the name " +
+                                                    other->name + "; nothing was taken"};
       }
     }
     for (const auto& [name, topic] : topics_) {
@@ -265,7 +273,8 @@ class Adoption {
     std::vector<LeaderEpochBump> bumps;
     for (const auto& [name, topic] : topics_) {
       for (const auto& [index, partition] : topic.partitions) {
-        if (partition.latest_epoch >= 0) bumps.push_back({{topic.id, index}, partition.latest_epoch});
+        if (partition.latest_epoch >= 0)
+          bumps.push_back({{topic.id, index}, partition.latest_epoch});
       }
     }
     return bumps.empty() ? Status() : controller.BumpLeaderEpochs(bumps);
@@ -274,7 +283,8 @@ class Adoption {
   Status CopyAll() {
     std::error_code error;
     const fs::path target = options_.config.log_dir;
-    // The copies are not what the clean mark and the recovery points speak of: all is to be scanned.
+    // The copies are not what the clean mark and the recovery points speak of: all is to be
+    // scanned.
     fs::remove(target / ".kafka_cleanshutdown", error);
     for (const auto& [name, topic] : topics_) {
       for (const auto& [index, partition] : topic.partitions) {
@@ -311,7 +321,8 @@ class Adoption {
       if (!it->is_regular_file(error) || !Taken(it->path())) continue;
       const fs::path copy = to / it->path().filename();
       fs::copy_file(it->path(), copy, error);
-      if (error) return {ErrorCode::kIo, "cannot copy to " + copy.string() + ": " + error.message()};
+      if (error)
+        return {ErrorCode::kIo, "cannot copy to " + copy.string() + ": " + error.message()};
       fs::permissions(copy, fs::perms::owner_write, fs::perm_options::add, error);
       if (Status synced = SyncPath(copy); !synced.ok()) return synced;
     }
@@ -325,7 +336,8 @@ class Adoption {
     if (!folder.ok()) return folder.status();
     for (const auto& [name, topic] : topics_) {
       for (int32_t index = 0; index < topic.count(); ++index) {
-        if (Status checked = VerifyPartition(**folder, name, topic, index); !checked.ok()) return checked;
+        if (Status checked = VerifyPartition(**folder, name, topic, index); !checked.ok())
+          return checked;
       }
     }
     return (*folder)->Close();
@@ -353,7 +365,8 @@ class Adoption {
     const LogPositions positions = log->Positions();
     if (replica && positions.last_batch_epoch >= replica->leader_epoch()) {
       const LeaderEpochBump bump{{topic.id, index}, positions.last_batch_epoch};
-      if (Status raised = folder.controller().BumpLeaderEpochs({&bump, 1}); !raised.ok()) return raised;
+      if (Status raised = folder.controller().BumpLeaderEpochs({&bump, 1}); !raised.ok())
+        return raised;
     }
     adopted.topic = name;
     adopted.partition = index;

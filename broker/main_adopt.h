@@ -11,10 +11,10 @@
 namespace kmirror::broker {
 
 struct AdoptOptions {
-  std::string kafka_dir;           // a log directory of Kafka: it has meta.properties and <topic>-<n>
-  BrokerConfig config;             // of the broker that takes them; log_dir is created if missing
-  std::vector<std::string> topics; // only these; empty: all
-  bool internal = false;           // also __consumer_offsets, __transaction_state, __share_group_state
+  std::string kafka_dir;  // a log directory of Kafka: it has meta.properties and <topic>-<n>
+  BrokerConfig config;    // of the broker that takes them; log_dir is created if missing
+  std::vector<std::string> topics;  // only these; empty: all
+  bool internal = false;  // also __consumer_offsets, __transaction_state, __share_group_state
 };
 
 struct AdoptedPartition {
@@ -24,8 +24,8 @@ struct AdoptedPartition {
   int64_t log_start = 0;
   int64_t log_end = 0;
   int64_t open_transactions = 0;
-  int64_t torn_bytes = 0;          // cut off an end that a crash had left half written
-  bool missing = false;            // a gap in the numbers: made empty
+  int64_t torn_bytes = 0;  // cut off an end that a crash had left half written
+  bool missing = false;    // a gap in the numbers: made empty
 };
 
 struct AdoptReport {
@@ -35,9 +35,9 @@ struct AdoptReport {
 
 // Copies, never moves: the Kafka folder stays as it is. Each topic keeps its id and gets a leader
 // epoch above every epoch of its logs. Refused before anything is written: either folder in use, a
-// partition without partition.metadata, a topic or id that the data folder has already. Every copied
-// log is scanned whole, checksums included. If it fails later on, the topics it made are gone again,
-// or the text says what is left.
+// partition without partition.metadata, a topic or id that the data folder has already. Every
+// copied log is scanned whole, checksums included. If it fails later on, the topics it made are
+// gone again, or the text says what is left.
 Result<AdoptReport> Adopt(const AdoptOptions& options);
 
 }  // namespace kmirror::broker

@@ -29,7 +29,8 @@ Result<std::unique_ptr<DataFolder>> DataFolder::Open(const BrokerConfig& config)
   options.defaults = LogConfigFor({}, config);
   options.open_files_max = config.open_files_max;
   options.checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms;
-  options.high_watermark_checkpoint_interval_ms = config.replica_high_watermark_checkpoint_interval_ms;
+  options.high_watermark_checkpoint_interval_ms =
+      config.replica_high_watermark_checkpoint_interval_ms;
   options.retention_check_interval_ms = config.log_retention_check_interval_ms;
   const Result<LogManager::MetaProperties> meta = LogManager::ReadMetaProperties(config.log_dir);
   if (!meta.ok() && meta.status().code() != ErrorCode::kResourceNotFound) return meta.status();
@@ -45,8 +46,10 @@ Result<std::unique_ptr<DataFolder>> DataFolder::Open(const BrokerConfig& config)
   folder->store_ = std::move(*store);
 
   folder->directory_ = std::make_unique<LogDirectory>(folder->logs_.get(), config);
-  Result<std::unique_ptr<Controller>> controller = Controller::Open(
-      {.store = folder->store_.get(), .config = config, .cluster_id = folder->logs_->meta().cluster_id});
+  Result<std::unique_ptr<Controller>> controller =
+      Controller::Open({.store = folder->store_.get(),
+                        .config = config,
+                        .cluster_id = folder->logs_->meta().cluster_id});
   if (!controller.ok()) return controller.status();
   folder->controller_ = std::move(*controller);
   folder->controller_->AddListener(folder->directory_.get());

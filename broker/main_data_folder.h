@@ -16,8 +16,8 @@ namespace kmirror::broker {
 // For one thread at a time; what it hands out is as thread-safe as it says.
 class DataFolder {
  public:
-  // Formats a folder that has no meta.properties, with the cluster id of the config or a random one.
-  // Refused with the reason: in use, of another cluster, node or version, damaged metadata.
+  // Formats a folder that has no meta.properties, with the cluster id of the config or a random
+  // one. Refused with the reason: in use, of another cluster, node or version, damaged metadata.
   static Result<std::unique_ptr<DataFolder>> Open(const BrokerConfig& config);
   ~DataFolder();  // as a crash, unless Close() was called
 

@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTick{1000};        // of retention, flushes, checkpoints
+constexpr milliseconds kTick{1000};  // of retention, flushes, checkpoints
 constexpr milliseconds kRequestGrace{500};
 
 int64_t NowMs(auto clock_now) {
@@ -57,7 +57,8 @@ class Ticker {
       const Status ticked = logs.Tick(WallMs());
       // Once, not every second while the disk is full.
       if (!ticked.ok() && ticked.ToString() != last.ToString()) {
-        log("warn", "upkeep of the logs failed reason=\"" + ticked.ToString() + "\" next=\"retried\"");
+        log("warn",
+            "upkeep of the logs failed reason=\"" + ticked.ToString() + "\" next=\"retried\"");
       }
       last = ticked;
       lock.lock();
@@ -106,7 +107,6 @@ class RunningBroker::Impl {
                  .sessions = sessions_.get(),
                  .watch = &watch_,
                  .metrics = &metrics_,
-                 .producer_ids = &producer_ids_,
                  .worker = &worker_,
                  .mirror = [this] { return mirror_host_ ? mirror_host_->mirror() : nullptr; },
                  .monotonic_ms = MonotonicMs,
@@ -117,14 +117,15 @@ class RunningBroker::Impl {
     if (Status bound = sockets_->Start(); !bound.ok()) return bound;
     Advertise();
     worker_.Start();
-    mirror_host_ = std::make_unique<MirrorHost>(folder_->controller(), folder_->log_directory(), config_);
+    mirror_host_ =
+        std::make_unique<MirrorHost>(folder_->controller(), folder_->log_directory(), config_);
     if (Status started = mirror_host_->Start(); !started.ok()) {
       return started.WithContext("the mirror host did not start");
     }
     ticker_ = std::make_unique<Ticker>(folder_->logs(), log_);
     if (config_.metrics) {
-      http_ = std::make_unique<HttpEndpoint>("/metrics",
-                                             [this] { return RenderMetrics(services_, *sockets_); });
+      http_ = std::make_unique<HttpEndpoint>(
+          "/metrics", [this] { return RenderMetrics(services_, *sockets_); });
       if (Status served = http_->Start(*config_.metrics); !served.ok()) return served;
     }
     sockets_->Accept();
@@ -166,7 +167,6 @@ class RunningBroker::Impl {
   const LogLine log_;
   LogWatch watch_;  // before the logs, whose listener it is
   BrokerMetrics metrics_;
-  ProducerIdBlock producer_ids_;
   std::unique_ptr<DataFolder> folder_;
   std::unique_ptr<FetchSessions> sessions_;
   NetworkThread worker_{"worker"};
@@ -184,7 +184,8 @@ class RunningBroker::Impl {
 RunningBroker::RunningBroker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RunningBroker::~RunningBroker() = default;
 
-Result<std::unique_ptr<RunningBroker>> RunningBroker::Start(const BrokerConfig& config, LogLine log) {
+Result<std::unique_ptr<RunningBroker>> RunningBroker::Start(const BrokerConfig& config,
+                                                            LogLine log) {
   auto impl = std::make_unique<Impl>(config, std::move(log));
   if (Status started = impl->Start(); !started.ok()) return started;
   return std::unique_ptr<RunningBroker>(new RunningBroker(std::move(impl)));

@@ -18,8 +18,8 @@ class RunningBroker {
   // Level: "info", "warn", "debug"; any thread.
   using LogLine = std::function<void(std::string_view level, const std::string& line)>;
 
-  // Locks the data folder, recovers the logs, starts the mirrors, then serves. An error leaves nothing
-  // running; its text says what is in the way.
+  // Locks the data folder, recovers the logs, starts the mirrors, then serves. An error leaves
+  // nothing running; its text says what is in the way.
   static Result<std::unique_ptr<RunningBroker>> Start(const BrokerConfig& config, LogLine log);
   ~RunningBroker();  // stops
 

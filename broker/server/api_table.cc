@@ -5,9 +5,10 @@
 namespace kmirror::broker {
 namespace {
 
-// Key, advertised least version, least and greatest version (protocol.md 10.1). Produce is advertised
-// from 0: librdkafka drops compression otherwise; 0 to 2 are refused like any unknown version.
-// Fetch 19 and CreateTopics 8 are KIP-1279's; 19 is for followers, of which there are none yet.
+// Key, advertised least version, least and greatest version (protocol.md 10.1). Produce is
+// advertised from 0: librdkafka drops compression otherwise; 0 to 2 are refused like any unknown
+// version. Fetch 19 and CreateTopics 8 are KIP-1279's; 19 is for followers, of which there are none
+// yet.
 constexpr ApiEntry kApis[] = {
     {0, 0, 3, 13, HandleProduce},
     {1, 4, 4, 18, HandleFetch},

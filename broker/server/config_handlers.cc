@@ -42,8 +42,9 @@ Result<int32_t> BrokerOf(const Services& services, const std::string& name) {
 }
 
 Status UnknownKind(int8_t kind) {
-  return {ErrorCode::kInvalidRequest, "config resources of type " + std::to_string(kind) +
-                                          " are not served; topics (2), brokers (4) and mirrors (64) are"};
+  return {ErrorCode::kInvalidRequest,
+          "config resources of type " + std::to_string(kind) +
+              " are not served; topics (2), brokers (4) and mirrors (64) are"};
 }
 
 Result<std::vector<DescribedConfig>> DescribeResource(const Services& services,
@@ -68,7 +69,8 @@ Result<std::vector<DescribedConfig>> DescribeResource(const Services& services,
       std::vector<DescribedConfig> all;
       if (set == image.broker_configs.end()) return all;
       all = DescribeBrokerConfigs(*services.config, set->second);
-      std::erase_if(all, [&](const DescribedConfig& each) { return !set->second.contains(each.name); });
+      std::erase_if(all,
+                    [&](const DescribedConfig& each) { return !set->second.contains(each.name); });
       for (DescribedConfig& each : all) each.source = ConfigSource::kDynamicDefaultBroker;
       return all;
     }
@@ -92,12 +94,14 @@ void Fill(const DescribeConfigsRequest& message, DescribedConfig config,
   line->config_source = static_cast<int8_t>(config.source);
   line->is_sensitive = config.sensitive;
   line->config_type = static_cast<int8_t>(config.type);
-  if (message.include_documentation) line->documentation = std::move(config.doc);
-  else line->documentation.reset();
+  if (message.include_documentation)
+    line->documentation = std::move(config.doc);
+  else
+    line->documentation.reset();
   if (!message.include_synonyms) return;
   for (ConfigSynonym& synonym : config.synonyms) {
-    line->synonyms.push_back({std::move(synonym.name), std::move(synonym.value),
-                              static_cast<int8_t>(synonym.source)});
+    line->synonyms.push_back(
+        {std::move(synonym.name), std::move(synonym.value), static_cast<int8_t>(synonym.source)});
   }
 }
 
@@ -152,7 +156,8 @@ Status Alter(Services& services, Alteration alteration, bool validate_only) {
       if (alteration.replace) {
         const auto present = image->mirrors.find(alteration.name);
         if (present != image->mirrors.end()) {
-          for (ConfigChange& change : alteration.changes) change.name = MirrorConfigKey(change.name);
+          for (ConfigChange& change : alteration.changes)
+            change.name = MirrorConfigKey(change.name);
           DeleteAllElse(present->second, &alteration.changes);
         }
       }
@@ -181,9 +186,8 @@ void AlterAll(Services& services, const RequestPtr& request, std::shared_ptr<Mes
         altered = {ErrorCode::kInvalidRequest, "the resource is in the request more than once"};
       } else {
         Result<Alteration> alteration = alteration_of(resource);
-        altered = alteration.ok()
-                      ? Alter(services, std::move(*alteration), message->validate_only)
-                      : alteration.status();
+        altered = alteration.ok() ? Alter(services, std::move(*alteration), message->validate_only)
+                                  : alteration.status();
       }
       answer.error_code = protocol::WireErrorCode(altered.code());
       answer.error_message = protocol::WireErrorMessage(altered);
@@ -241,8 +245,8 @@ void HandleIncrementalAlterConfigs(Services& services, RequestPtr request) {
         Alteration alteration{resource.resource_type, resource.resource_name, false, {}};
         for (const auto& config : resource.configs) {
           if (config.config_operation < 0 || config.config_operation > 3) {
-            return {ErrorCode::kInvalidRequest, config.name + ": unknown operation " +
-                                                    std::to_string(config.config_operation)};
+            return {ErrorCode::kInvalidRequest,
+                    config.name + ": unknown operation " + std::to_string(config.config_operation)};
           }
           alteration.changes.push_back(
               {config.name, static_cast<ConfigOp>(config.config_operation), config.value});

@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kBudgetBytes = 2 * 1024 * 1024;
 constexpr size_t kPrefixBytes = 4;
 constexpr int kIovecMax = 16;
-// At least this much missing: received straight into the frame instead of through the scratch buffer.
+// At least this much missing: received straight into the frame instead of through the scratch
+// buffer.
 constexpr size_t kDirectBytes = 16 * 1024;
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
@@ -77,8 +78,10 @@ void Connection::Pump() {
       case State::kReading: more = Read(); break;
       case State::kHandling:
         more = outcome_.has_value();
-        if (more) TakeOutcome();
-        else WatchPeer();
+        if (more)
+          TakeOutcome();
+        else
+          WatchPeer();
         break;
       case State::kWriting: more = Write(); break;
       case State::kClosed: break;
@@ -96,11 +99,11 @@ bool Connection::Read() {
         for (size_t i = 0; i < kPrefixBytes; ++i) size = size << 8 | stash_[stash_at_ + i];
         if (size == 0 || size > static_cast<uint32_t>(shared_->request_bytes_max)) {
           ++shared_->metrics->closed_bad_frame;
-          shared_->log("warn", "request of an impossible size bytes=" +
-                                   std::to_string(static_cast<int32_t>(size)) +
-                                   " peer=" + info_->peer + " limit=" +
-                                   std::to_string(shared_->request_bytes_max) +
-                                   " next=\"connection closed\"");
+          shared_->log(
+              "warn",
+              "request of an impossible size bytes=" + std::to_string(static_cast<int32_t>(size)) +
+                  " peer=" + info_->peer + " limit=" + std::to_string(shared_->request_bytes_max) +
+                  " next=\"connection closed\"");
           Close("impossible request size");
           return false;
         }
@@ -188,24 +191,23 @@ void Connection::Dispatch() {
     stash_at_ = 0;
     if (stash_.capacity() > kDirectBytes) stash_.shrink_to_fit();
   }
-  shared_->handler->OnFrame(
-      std::move(frame_), info_,
-      [weak = weak_from_this(), thread = shared_->thread](Outcome outcome) {
-        if (thread->InThread()) {
-          const std::shared_ptr<Connection> self = weak.lock();
-          if (!self || self->state_ != State::kHandling) return;
-          self->outcome_.emplace(std::move(outcome));
-          self->Pump();
-          return;
-        }
-        auto box = std::make_shared<Outcome>(std::move(outcome));
-        thread->Post([weak, box] {
-          const std::shared_ptr<Connection> self = weak.lock();
-          if (!self || self->state_ != State::kHandling) return;
-          self->outcome_.emplace(std::move(*box));
-          self->Pump();
-        });
-      });
+  shared_->handler->OnFrame(std::move(frame_), info_,
+                            [weak = weak_from_this(), thread = shared_->thread](Outcome outcome) {
+                              if (thread->InThread()) {
+                                const std::shared_ptr<Connection> self = weak.lock();
+                                if (!self || self->state_ != State::kHandling) return;
+                                self->outcome_.emplace(std::move(outcome));
+                                self->Pump();
+                                return;
+                              }
+                              auto box = std::make_shared<Outcome>(std::move(outcome));
+                              thread->Post([weak, box] {
+                                const std::shared_ptr<Connection> self = weak.lock();
+                                if (!self || self->state_ != State::kHandling) return;
+                                self->outcome_.emplace(std::move(*box));
+                                self->Pump();
+                              });
+                            });
 }
 
 // A client that goes away while its request waits should not leave the wait behind.
@@ -231,12 +233,8 @@ void Connection::TakeOutcome() {
   Outcome outcome = std::move(*outcome_);
   outcome_.reset();
   switch (outcome.kind) {
-    case Outcome::kClose:
-      Close(outcome.reason);
-      return;
-    case Outcome::kNothing:
-      state_ = State::kReading;
-      break;
+    case Outcome::kClose: Close(outcome.reason); return;
+    case Outcome::kNothing: state_ = State::kReading; break;
     case Outcome::kSend:
       answer_ = std::move(outcome.answer);
       chunks_ = answer_.chunks();
@@ -307,8 +305,8 @@ Connection::Io Connection::SendFile() {
   protocol::Writer::Chunk& chunk = chunks_[chunk_];
   off_t position = chunk.file.offset + static_cast<off_t>(chunk_at_);
   const size_t rest = chunk.file.size - chunk_at_;
-  const ssize_t sent = ::sendfile(socket_.native_handle(), chunk.file.fd, &position,
-                                  std::min(rest, budget_));
+  const ssize_t sent =
+      ::sendfile(socket_.native_handle(), chunk.file.fd, &position, std::min(rest, budget_));
   if (sent < 0) {
     if (errno == EINTR) return Io::kDone;
     if (WouldBlock(errno)) {

@@ -1,7 +1,7 @@
 // One client connection: frames in, answers out, one request at a time.
 //
-// Confined to its network thread, except that a Reply comes from anywhere. Owned by shared_ptr, since
-// the kernel, a reply and the thread's set of connections may each be the last to know it.
+// Confined to its network thread, except that a Reply comes from anywhere. Owned by shared_ptr,
+// since the kernel, a reply and the thread's set of connections may each be the last to know it.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -23,18 +23,19 @@ namespace kmirror::broker {
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  struct Shared {                    // of all connections of a thread; outlives them
+  struct Shared {  // of all connections of a thread; outlives them
     std::shared_ptr<NetworkThread> thread;
     FrameHandler* handler;
     RequestMemory* memory;
     SocketMetrics* metrics;
     int32_t request_bytes_max;
-    std::span<uint8_t> scratch;      // the thread's receive buffer
+    std::span<uint8_t> scratch;  // the thread's receive buffer
     std::function<void(Connection*)> on_closed;
     SocketServer::LogLine log;
   };
 
-  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<ConnectionInfo> info, Shared* shared);
+  Connection(boost::asio::ip::tcp::socket socket, std::shared_ptr<ConnectionInfo> info,
+             Shared* shared);
 
   void Start();
   // Idempotent. on_closed runs inside.
@@ -51,13 +52,13 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   enum class Io { kDone, kAgain, kClosed };
 
   void Pump();
-  bool Read();                       // true: a frame is complete and with its handler
+  bool Read();  // true: a frame is complete and with its handler
   Io Receive();
   void Dispatch();
   void WatchPeer();
   void OnReadable();
   void TakeOutcome();
-  bool Write();                      // true: the answer is out
+  bool Write();  // true: the answer is out
   Io SendBytes();
   Io SendFile();
   void WaitReadable();
@@ -70,21 +71,21 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   State state_ = State::kReading;
   bool pumping_ = false;
   bool draining_ = false;
-  bool read_wait_ = false;           // an async_wait is armed
+  bool read_wait_ = false;  // an async_wait is armed
   bool write_wait_ = false;
-  bool out_of_memory_ = false;       // waiting for RequestMemory
-  size_t budget_ = 0;                // bytes this round of the loop may still move
+  bool out_of_memory_ = false;  // waiting for RequestMemory
+  size_t budget_ = 0;           // bytes this round of the loop may still move
   std::chrono::steady_clock::time_point last_moved_;
 
-  std::vector<uint8_t> stash_;       // received past the last frame, at most one scratch buffer
+  std::vector<uint8_t> stash_;  // received past the last frame, at most one scratch buffer
   size_t stash_at_ = 0;
   std::unique_ptr<RequestFrame> frame_;
 
   std::optional<Outcome> outcome_;
   protocol::Writer answer_;
   std::vector<protocol::Writer::Chunk> chunks_;
-  size_t chunk_ = 0;                 // the first that is not out
-  size_t chunk_at_ = 0;              // bytes of it that are
+  size_t chunk_ = 0;     // the first that is not out
+  size_t chunk_at_ = 0;  // bytes of it that are
 };
 
 }  // namespace kmirror::broker

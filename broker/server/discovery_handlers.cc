@@ -41,9 +41,11 @@ std::optional<std::string> RackOf(const BrokerImage& broker) {
   return broker.rack.empty() ? std::nullopt : std::optional(broker.rack);
 }
 
-// One partition in the words of Metadata and DescribeTopicPartitions, which share their field names.
+// One partition in the words of Metadata and DescribeTopicPartitions, which share their field
+// names.
 template <typename Answer>
-void FillPartition(const Services& services, const TopicImage& topic, int32_t index, Answer* answer) {
+void FillPartition(const Services& services, const TopicImage& topic, int32_t index,
+                   Answer* answer) {
   const PartitionImage& partition = topic.partitions[static_cast<size_t>(index)];
   const int32_t replica = partition.leader >= 0 ? partition.leader : services.config->node_id;
   answer->partition_index = index;
@@ -67,9 +69,8 @@ class MetadataOperation {
   // Names that are to be created first.
   std::vector<std::string> Missing() const {
     std::vector<std::string> names;
-    const bool may_create =
-        services_.config->auto_create_topics_enable &&
-        (request_->version() < 4 || message_.allow_auto_topic_creation);
+    const bool may_create = services_.config->auto_create_topics_enable &&
+                            (request_->version() < 4 || message_.allow_auto_topic_creation);
     if (!may_create || AllWanted()) return names;
     const ImagePtr image = services_.controller->image();
     for (const auto& topic : *message_.topics) {
@@ -94,7 +95,8 @@ class MetadataOperation {
       response.cluster_authorized_operations = kClusterOperations;
     }
     if (AllWanted()) {
-      for (const TopicPtr& topic : image_->topics.Sorted()) response.topics.push_back(Known(*topic));
+      for (const TopicPtr& topic : image_->topics.Sorted())
+        response.topics.push_back(Known(*topic));
     } else {
       for (const auto& wanted : *message_.topics) response.topics.push_back(One(wanted, creations));
     }
@@ -106,8 +108,9 @@ class MetadataOperation {
     return !message_.topics || (request_->version() == 0 && message_.topics->empty());
   }
 
-  MetadataResponse::MetadataResponseTopic One(const MetadataRequest::MetadataRequestTopic& wanted,
-                                              const std::map<std::string, Status>& creations) const {
+  MetadataResponse::MetadataResponseTopic One(
+      const MetadataRequest::MetadataRequestTopic& wanted,
+      const std::map<std::string, Status>& creations) const {
     MetadataResponse::MetadataResponseTopic answer;
     answer.name = wanted.name;
     answer.topic_id = wanted.topic_id;
@@ -213,8 +216,8 @@ void HandleDescribeCluster(Services& services, RequestPtr request) {
   const ImagePtr image = services.controller->image();
   if (request->version() >= 1 && message.endpoint_type != 1) {
     response.endpoint_type = message.endpoint_type;
-    response.error_code = message.endpoint_type == 2 ? kMismatchedEndpointType
-                                                     : kUnsupportedEndpointType;
+    response.error_code =
+        message.endpoint_type == 2 ? kMismatchedEndpointType : kUnsupportedEndpointType;
     response.error_message = "this is a broker: ask for endpoint type 1";
     return request->Answer(response);
   }
@@ -264,9 +267,9 @@ void HandleDescribeTopicPartitions(Services& services, RequestPtr request) {
     answer.name = name;
     const TopicPtr topic = image->topics.Find(name);
     if (!topic) {
-      answer.error_code = protocol::WireErrorCode(CheckTopicName(name).ok()
-                                                      ? ErrorCode::kUnknownTopicOrPartition
-                                                      : ErrorCode::kInvalidTopic);
+      answer.error_code =
+          protocol::WireErrorCode(CheckTopicName(name).ok() ? ErrorCode::kUnknownTopicOrPartition
+                                                            : ErrorCode::kInvalidTopic);
       continue;
     }
     answer.topic_id = topic->id;

@@ -21,7 +21,8 @@ using protocol::FetchResponse;
 using protocol::RecordsView;
 using PartitionData = FetchResponse::PartitionData;
 
-// A slice up to this goes through memory: one packet with its head instead of a sendfile of its own.
+// A slice up to this goes through memory: one packet with its head instead of a sendfile of its
+// own.
 constexpr int64_t kInlineBytes = 16 * 1024;
 // But an answer never holds more than this much of records, however many partitions it has.
 constexpr int64_t kInlineBytesOfAnswer = 64 * 1024;
@@ -30,7 +31,8 @@ constexpr int64_t kInlineBytesOfAnswer = 64 * 1024;
 class FetchOperation final : public std::enable_shared_from_this<FetchOperation>,
                              public LogWatch::Waiter {
  public:
-  FetchOperation(Services& services, RequestPtr request, const FetchRequest& message, FetchPlan plan)
+  FetchOperation(Services& services, RequestPtr request, const FetchRequest& message,
+                 FetchPlan plan)
       : services_(services),
         request_(std::move(request)),
         plan_(std::move(plan)),
@@ -51,7 +53,7 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
  private:
   struct Part {
     std::shared_ptr<Replica> replica;
-    int64_t available = 0;       // bytes
+    int64_t available = 0;  // bytes
   };
 
   bool Enough() const { return at_once_ || bytes_ >= bytes_min_; }
@@ -92,7 +94,8 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
       *replica = services_.logs->Find(TopicIdPartition{target.topic->id, target.partition});
       if (*replica) return ErrorCode::kNone;
       const TopicPtr topic = image_->topics.Find(target.topic->id);
-      return topic ? WhyNotHere(*image_, topic->name, target.partition) : ErrorCode::kUnknownTopicId;
+      return topic ? WhyNotHere(*image_, topic->name, target.partition)
+                   : ErrorCode::kUnknownTopicId;
     }
     *replica = services_.logs->Find(target.topic->name, target.partition);
     return *replica ? ErrorCode::kNone : WhyNotHere(*image_, target.topic->name, target.partition);
@@ -135,14 +138,15 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     if (bound_ == ReadBound::kLastStable) {
       data->aborted_transactions.emplace();
     }
-    if (read->slice.bytes <= 0 || (!at_least_one && FirstIsCut(read->slice))) return ErrorCode::kNone;
+    if (read->slice.bytes <= 0 || (!at_least_one && FirstIsCut(read->slice)))
+      return ErrorCode::kNone;
     part->available = read->slice.bytes;
     for (const AbortedTransaction& aborted : read->aborted) {
       data->aborted_transactions->push_back({aborted.producer_id, aborted.first_offset});
     }
-    data->records = RecordsView(protocol::FileSlice{
-        read->slice.file->fd(), read->slice.position, static_cast<size_t>(read->slice.bytes),
-        read->slice.file});
+    data->records =
+        RecordsView(protocol::FileSlice{read->slice.file->fd(), read->slice.position,
+                                        static_cast<size_t>(read->slice.bytes), read->slice.file});
     return ErrorCode::kNone;
   }
 
@@ -163,8 +167,8 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
   void Fail(ErrorCode error, const Replica* replica, PartitionData* data) const {
     *data = Empty(data->partition_index);
     data->error_code = protocol::WireErrorCode(error);
-    if (replica != nullptr && (error == ErrorCode::kNotLeaderOrFollower ||
-                               error == ErrorCode::kFencedLeaderEpoch)) {
+    if (replica != nullptr &&
+        (error == ErrorCode::kNotLeaderOrFollower || error == ErrorCode::kFencedLeaderEpoch)) {
       data->current_leader = {services_.config->node_id, replica->leader_epoch()};
     }
   }
@@ -178,10 +182,9 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     const std::shared_ptr<FetchOperation> self = shared_from_this();
     // The one who keeps a waiting fetch alive: its connection, through this hook.
     request_->connection().on_close = [self] { self->Cancel(); };
-    timer_ = request_->loop().After(std::chrono::milliseconds(wait_ms_),
-                                    [weak = weak_from_this()] {
-                                      if (const auto live = weak.lock()) live->Finish();
-                                    });
+    timer_ = request_->loop().After(std::chrono::milliseconds(wait_ms_), [weak = weak_from_this()] {
+      if (const auto live = weak.lock()) live->Finish();
+    });
     std::vector<size_t> watched;
     for (size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].replica) continue;
@@ -235,16 +238,18 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     const FetchTarget& target = plan_.targets[index];
     Part& part = parts_[index];
     const LogPositions positions = part.replica->log().Positions();
-    const int64_t end = bound_ == ReadBound::kLastStable ? positions.last_stable
-                                                         : positions.high_watermark;
+    const int64_t end =
+        bound_ == ReadBound::kLastStable ? positions.last_stable : positions.high_watermark;
     const bool odd = part.replica->removed() || target.offset > positions.log_end ||
                      target.offset < positions.log_start;
     int64_t available = 0;
     if (!odd && target.offset < end) {
       const Result<ReadResult> read =
           part.replica->log().Read(target.offset, std::max(target.max_bytes, 0), bound_, true);
-      if (!read.ok()) at_once_ = true;
-      else available = read->slice.bytes;
+      if (!read.ok())
+        at_once_ = true;
+      else
+        available = read->slice.bytes;
     }
     if (odd) at_once_ = true;
     bytes_ += available - part.available;
@@ -287,7 +292,8 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
       const protocol::FileSlice& file = data.records->file();
       const auto size = static_cast<int64_t>(file.size);
       if (size > kInlineBytes || held + size > kInlineBytesOfAnswer) continue;
-      const LogSlice slice{std::static_pointer_cast<const FileHandle>(file.owner), file.offset, size};
+      const LogSlice slice{std::static_pointer_cast<const FileHandle>(file.owner), file.offset,
+                           size};
       auto bytes = std::make_shared<std::vector<uint8_t>>(file.size);
       if (!slice.ReadInto(*bytes).ok()) continue;  // the socket will meet the same error
       held += size;
@@ -314,14 +320,14 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
   const bool by_follower_;
 
   ImagePtr image_;
-  std::vector<Part> parts_;               // of the targets, as answers_
+  std::vector<Part> parts_;  // of the targets, as answers_
   std::vector<PartitionData> answers_;
   int64_t bytes_ = 0;
-  bool at_once_ = false;                  // an error or a diverging epoch does not wait
+  bool at_once_ = false;  // an error or a diverging epoch does not wait
   bool parked_ = false;
   std::unique_ptr<Loop::Timer> timer_;
 
-  std::mutex mutex_;                      // guards the two below
+  std::mutex mutex_;  // guards the two below
   std::vector<size_t> changed_;
   bool posted_ = false;
 };
@@ -338,7 +344,8 @@ void HandleFetch(Services& services, RequestPtr request) {
     response.error_code = protocol::WireErrorCode(plan.status().code());
     return request->Answer(response);
   }
-  std::make_shared<FetchOperation>(services, std::move(request), message, std::move(*plan))->Start();
+  std::make_shared<FetchOperation>(services, std::move(request), message, std::move(*plan))
+      ->Start();
 }
 
 }  // namespace kmirror::broker

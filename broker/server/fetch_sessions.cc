@@ -20,8 +20,10 @@ int32_t NextEpoch(int32_t epoch) { return epoch == INT32_MAX ? 1 : epoch + 1; }
 
 std::string KeyOf(bool by_id, const std::string& name, const Uuid& id, int32_t partition) {
   std::string key;
-  if (by_id) key.assign(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
-  else key = name;
+  if (by_id)
+    key.assign(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
+  else
+    key = name;
   char tail[sizeof partition];
   std::memcpy(tail, &partition, sizeof partition);
   return key.append(1, '\0').append(tail, sizeof tail);
@@ -97,17 +99,17 @@ class FetchSession {
   const std::list<std::shared_ptr<SessionPartition>>& order() const { return order_; }
   size_t size() const { return by_key_.size(); }
   SessionPartition* Find(const FetchTarget& target) {
-    const auto found = by_key_.find(
-        KeyOf(uses_topic_ids, target.topic->name, target.topic->id, target.partition));
+    const auto found =
+        by_key_.find(KeyOf(uses_topic_ids, target.topic->name, target.topic->id, target.partition));
     return found == by_key_.end() ? nullptr : found->second.get();
   }
 
   const bool uses_topic_ids;
-  std::mutex mutex;              // guards all below
+  std::mutex mutex;  // guards all below
   int32_t id = 0;
-  int32_t epoch = 1;             // that the next request must carry
-  int64_t created_ms = 0;        // these three are also read under the cache's lock, and written
-  int64_t used_ms = 0;           // under it alone
+  int32_t epoch = 1;       // that the next request must carry
+  int64_t created_ms = 0;  // these three are also read under the cache's lock, and written
+  int64_t used_ms = 0;     // under it alone
   size_t cached_size = 0;
 
  private:
@@ -115,7 +117,8 @@ class FetchSession {
   std::unordered_map<std::string, std::shared_ptr<SessionPartition>> by_key_;
 };
 
-Result<FetchPlan> FetchSessions::Begin(const FetchRequest& request, int16_t version, int64_t now_ms) {
+Result<FetchPlan> FetchSessions::Begin(const FetchRequest& request, int16_t version,
+                                       int64_t now_ms) {
   const bool uses_topic_ids = version >= 13;
   const int32_t epoch = version >= 7 ? request.session_epoch : kFinalEpoch;
   if (epoch != kInitialEpoch && epoch != kFinalEpoch) {
@@ -210,12 +213,14 @@ void FetchSessions::Finish(const FetchPlan& plan, std::vector<FetchResponse::Par
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!told[i]) continue;
     const FetchTopicKey* topic = plan.targets[i].topic.get();
-    const bool same = last != nullptr && (plan.uses_topic_ids ? last->id == topic->id
-                                                              : last->name == topic->name);
+    const bool same = last != nullptr &&
+                      (plan.uses_topic_ids ? last->id == topic->id : last->name == topic->name);
     if (!same) {
       FetchResponse::FetchableTopicResponse& added = response->responses.emplace_back();
-      if (plan.uses_topic_ids) added.topic_id = topic->id;
-      else added.topic = topic->name;
+      if (plan.uses_topic_ids)
+        added.topic_id = topic->id;
+      else
+        added.topic = topic->name;
       last = topic;
     }
     response->responses.back().partitions.push_back(std::move(answers[i]));
@@ -263,8 +268,8 @@ int32_t FetchSessions::Insert(std::shared_ptr<FetchSession> session, int64_t now
   return id;
 }
 
-// Lock held. Kafka's rule: the session unused for longest goes if it is stale; else the smallest old
-// one, if it is smaller than the new one.
+// Lock held. Kafka's rule: the session unused for longest goes if it is stale; else the smallest
+// old one, if it is smaller than the new one.
 bool FetchSessions::MakeRoom(size_t partitions, int64_t now_ms) {
   if (slots_ == 0) return false;
   if (sessions_.size() < slots_) return true;
@@ -278,8 +283,10 @@ bool FetchSessions::MakeRoom(size_t partitions, int64_t now_ms) {
     }
   }
   auto victim = sessions_.end();
-  if (now_ms - oldest->second->used_ms > kEvictionMs) victim = oldest;
-  else if (smallest != sessions_.end() && smallest->second->cached_size < partitions) victim = smallest;
+  if (now_ms - oldest->second->used_ms > kEvictionMs)
+    victim = oldest;
+  else if (smallest != sessions_.end() && smallest->second->cached_size < partitions)
+    victim = smallest;
   if (victim == sessions_.end()) return false;
   sessions_.erase(victim);
   ++evictions_;

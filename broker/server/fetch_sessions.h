@@ -1,9 +1,9 @@
-// Fetch sessions (KIP-227), the broker's side: which partitions a client fetches, so that it needs to
-// say, and hear, only what changed.
+// Fetch sessions (KIP-227), the broker's side: which partitions a client fetches, so that it needs
+// to say, and hear, only what changed.
 //
-// Pure apart from its locks: no clock, no I/O. Thread-safe. Follows Kafka: a session is made by a full
-// request with epoch 0 when the cache has room for it, and an incremental answer leaves out partitions
-// without news.
+// Pure apart from its locks: no clock, no I/O. Thread-safe. Follows Kafka: a session is made by a
+// full request with epoch 0 when the cache has room for it, and an incremental answer leaves out
+// partitions without news.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct FetchPlan {
   Kind kind = kSessionless;
   bool uses_topic_ids = false;
   std::vector<FetchTarget> targets;
-  std::shared_ptr<FetchSession> session;              // kIncremental
+  std::shared_ptr<FetchSession> session;                          // kIncremental
   std::vector<std::shared_ptr<struct SessionPartition>> entries;  // of targets; kIncremental
 };
 
@@ -62,7 +62,7 @@ class FetchSessions {
               int64_t now_ms, protocol::FetchResponse* response);
 
   size_t size() const;
-  int64_t partitions() const;   // in all sessions
+  int64_t partitions() const;  // in all sessions
   int64_t evictions() const;
 
  private:

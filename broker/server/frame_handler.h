@@ -15,9 +15,9 @@ namespace kmirror::broker {
 // What requests of one connection may know of it. Its loop's thread only.
 struct ConnectionInfo {
   uint64_t id = 0;
-  std::string peer;                // HOST:PORT
-  size_t listener = 0;             // which of the server's listeners it came by
-  Loop* loop = nullptr;            // lives as long as the server
+  std::string peer;      // HOST:PORT
+  size_t listener = 0;   // which of the server's listeners it came by
+  Loop* loop = nullptr;  // lives as long as the server
   // Set by a request that waits; called once when the connection closes under it, cleared when the
   // request is answered.
   std::function<void()> on_close;
@@ -44,8 +44,8 @@ using Reply = std::function<void(Outcome)>;
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
-  // One complete request, without its size prefix. On the connection's thread; the next frame of the
-  // connection comes after the reply. Must not throw.
+  // One complete request, without its size prefix. On the connection's thread; the next frame of
+  // the connection comes after the reply. Must not throw.
   virtual void OnFrame(std::unique_ptr<RequestFrame> frame,
                        const std::shared_ptr<ConnectionInfo>& connection, Reply reply) = 0;
 };

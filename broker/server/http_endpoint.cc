@@ -25,7 +25,9 @@ constexpr int kHeaderBytesMax = 8 * 1024;
 class HttpEndpoint::Impl {
  public:
   Impl(std::string path, std::function<std::string()> render)
-      : path_(std::move(path)), render_(std::move(render)), thread_("metrics"),
+      : path_(std::move(path)),
+        render_(std::move(render)),
+        thread_("metrics"),
         acceptor_(thread_.io()) {}
 
   Status Start(const HostPort& listen, HostPort* bound) {

@@ -17,8 +17,8 @@ class LogWatch final : public PartitionLogListener {
   class Waiter {
    public:
     virtual ~Waiter() = default;
-    // The log it added itself for under `index` changed. Any thread, under a lock of the watch: must
-    // not call it, nor block.
+    // The log it added itself for under `index` changed. Any thread, under a lock of the watch:
+    // must not call it, nor block.
     virtual void Wake(size_t index) noexcept = 0;
   };
 

@@ -25,8 +25,8 @@ class Page final : public MetricSink {
     if (family.name.empty()) {
       family.name = name;
       family.help = help;
-      family.type = kind == Kind::kCounter ? prometheus::MetricType::Counter
-                                           : prometheus::MetricType::Gauge;
+      family.type =
+          kind == Kind::kCounter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
     }
     prometheus::ClientMetric& metric = family.metric.emplace_back();
     for (const Label& label : labels) {
@@ -89,7 +89,9 @@ void AddProcess(Page* page) {
 
 void AddSockets(const SocketServer& sockets, Page* page) {
   const SocketMetrics& metrics = sockets.metrics();
-  const auto value = [](const std::atomic<int64_t>& count) { return static_cast<double>(count.load()); };
+  const auto value = [](const std::atomic<int64_t>& count) {
+    return static_cast<double>(count.load());
+  };
   page->Gauge("kmirror_server_connections", "Open client connections.", value(metrics.connections));
   page->Counter("kmirror_server_connections_accepted_total", "Accepted client connections.",
                 value(metrics.accepted));
@@ -102,7 +104,8 @@ void AddSockets(const SocketServer& sockets, Page* page) {
                 value(metrics.closed_bad_frame));
   page->Counter("kmirror_server_received_bytes_total", "Bytes received from clients.",
                 value(metrics.received_bytes));
-  page->Counter("kmirror_server_sent_bytes_total", "Bytes sent to clients.", value(metrics.sent_bytes));
+  page->Counter("kmirror_server_sent_bytes_total", "Bytes sent to clients.",
+                value(metrics.sent_bytes));
   page->Gauge("kmirror_server_request_memory_bytes", "Memory held by requests now.",
               static_cast<double>(sockets.request_memory_used()));
 }
@@ -117,7 +120,9 @@ void AddRequests(const Services& services, Page* page) {
     page->Add("kmirror_server_requests_total", MetricSink::Kind::kCounter, "Requests by API.",
               {&label, 1}, static_cast<double>(count));
   }
-  const auto value = [](const std::atomic<int64_t>& count) { return static_cast<double>(count.load()); };
+  const auto value = [](const std::atomic<int64_t>& count) {
+    return static_cast<double>(count.load());
+  };
   page->Counter("kmirror_server_requests_malformed_total",
                 "Requests that ended their connection: not decodable, or of an unknown API.",
                 value(metrics.requests_malformed));

@@ -1,4 +1,5 @@
-// One epoll loop on a thread of its own. The only place, with its users in .cc files, that sees Asio.
+// One epoll loop on a thread of its own. The only place, with its users in .cc files, that sees
+// Asio.
 #pragma once
 
 #include <atomic>

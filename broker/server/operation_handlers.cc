@@ -30,18 +30,20 @@ Status UpdateOne(Services& services, int16_t version, const UpdateFeaturesReques
   if (version >= 1 && (update.upgrade_type < kUpgrade || update.upgrade_type > kUnsafeDowngrade)) {
     return {ErrorCode::kInvalidRequest, "unknown upgrade type"};
   }
-  const bool may_lower = version >= 1 ? update.upgrade_type >= kSafeDowngrade : update.allow_downgrade;
+  const bool may_lower =
+      version >= 1 ? update.upgrade_type >= kSafeDowngrade : update.allow_downgrade;
   const int16_t present = services.controller->image()->mirror_feature;
   if (update.max_version_level < present && !may_lower) {
-    return {ErrorCode::kInvalidUpdateVersion,
-            update.feature + " is at " + std::to_string(present) +
-                "; lowering it must be asked for as a downgrade"};
+    return {ErrorCode::kInvalidUpdateVersion, update.feature + " is at " + std::to_string(present) +
+                                                  "; lowering it must be asked for as a downgrade"};
   }
   const bool validate_only = version >= 1 && message.validate_only;
-  return services.controller->UpdateFeature(update.feature, update.max_version_level, validate_only);
+  return services.controller->UpdateFeature(update.feature, update.max_version_level,
+                                            validate_only);
 }
 
-ErrorCode WriteMarker(Services& services, const protocol::WriteTxnMarkersRequest::WritableTxnMarker& marker,
+ErrorCode WriteMarker(Services& services,
+                      const protocol::WriteTxnMarkersRequest::WritableTxnMarker& marker,
                       const std::string& name, int32_t partition) {
   const ImagePtr image = services.controller->image();
   const TopicPtr topic = image->topics.Find(name);
@@ -134,10 +136,12 @@ void HandleElectLeaders(Services& services, RequestPtr request) {
         auto& answer = answers.partition_result.emplace_back();
         answer.partition_id = partition;
         const bool here = services.logs->Find(topic.topic, partition) != nullptr;
-        const ErrorCode code = here ? ErrorCode::kElectionNotNeeded
-                                    : WhyNotHere(*services.controller->image(), topic.topic, partition);
+        const ErrorCode code =
+            here ? ErrorCode::kElectionNotNeeded
+                 : WhyNotHere(*services.controller->image(), topic.topic, partition);
         answer.error_code = protocol::WireErrorCode(code);
-        answer.error_message = here ? "the preferred replica leads" : "the partition is not served here";
+        answer.error_message =
+            here ? "the preferred replica leads" : "the partition is not served here";
       }
     }
   }

@@ -24,7 +24,9 @@ constexpr int16_t kAcksAll = -1;
 class ProduceOperation {
  public:
   ProduceOperation(Services& services, ServedRequest& request, const ProduceRequest& message)
-      : services_(services), request_(request), message_(message),
+      : services_(services),
+        request_(request),
+        message_(message),
         image_(services.controller->image()) {}
 
   ProduceResponse Run() {
@@ -68,7 +70,8 @@ class ProduceOperation {
     } else {
       answer.error_message = protocol::WireErrorMessage(appended.status());
     }
-    if (replica && (code == ErrorCode::kNotLeaderOrFollower || code == ErrorCode::kFencedLeaderEpoch)) {
+    if (replica &&
+        (code == ErrorCode::kNotLeaderOrFollower || code == ErrorCode::kFencedLeaderEpoch)) {
       answer.current_leader = {services_.config->node_id, replica->leader_epoch()};
       moved_ = true;
     }
@@ -93,7 +96,8 @@ class ProduceOperation {
                                                         : "no such partition"};
     }
     if (topic->internal()) {
-      return {ErrorCode::kInvalidTopic, "clients may not write to the internal topic " + topic->name};
+      return {ErrorCode::kInvalidTopic,
+              "clients may not write to the internal topic " + topic->name};
     }
     PartitionLog& log = (*replica)->log();
     const ByteView records = partition.records ? partition.records->bytes() : ByteView{};
@@ -126,7 +130,8 @@ class ProduceOperation {
       return {ErrorCode::kUnsupportedCompressionType, "zstd needs a produce of version 7"};
     }
     if (message_.acks == kAcksAll && MinInSyncReplicas(topic) > 1) {
-      return {ErrorCode::kNotEnoughReplicas, "min.insync.replicas is above the one replica there is"};
+      return {ErrorCode::kNotEnoughReplicas,
+              "min.insync.replicas is above the one replica there is"};
     }
     return {};
   }
@@ -177,9 +182,12 @@ void HandleProduce(Services& services, RequestPtr request) {
   ProduceOperation operation(services, *request, message);
   const ProduceResponse response = operation.Run();
   if (message.acks != 0) return request->Answer(response);
-  // Nobody waits for an answer; a closed connection is the one way to tell of a failure, as in Kafka.
-  if (operation.failed()) request->Close("a produce with acks 0 failed");
-  else request->AnswerNothing();
+  // Nobody waits for an answer; a closed connection is the one way to tell of a failure, as in
+  // Kafka.
+  if (operation.failed())
+    request->Close("a produce with acks 0 failed");
+  else
+    request->AnswerNothing();
 }
 
 void HandleInitProducerId(Services& services, RequestPtr request) {
@@ -193,20 +201,17 @@ void HandleInitProducerId(Services& services, RequestPtr request) {
                                                       : ErrorCode::kCoordinatorNotAvailable);
     return request->Answer(response);
   }
-  response.producer_epoch = 0;
-  if (const std::optional<int64_t> id = services.producer_ids->Next()) {
-    response.producer_id = *id;
-    return request->Answer(response);
-  }
+  // One at a time: ids kept back here would not rise with the floor that a stopped mirror sets
+  // (R9). The controller reserves them on disk in blocks.
   services.worker->Post([&services, request, response]() mutable {
-    const Result<int64_t> id = services.producer_ids->Refill(*services.controller);
-    if (id.ok()) {
-      response.producer_id = *id;
+    const Result<ProducerIdRange> ids = services.controller->AllocateProducerIds(1);
+    if (ids.ok()) {
+      response.producer_id = ids->begin;
+      response.producer_epoch = 0;
     } else {
       // Retriable, unlike the storage error behind it.
       response.error_code = protocol::WireErrorCode(ErrorCode::kCoordinatorLoadInProgress);
-      response.producer_epoch = -1;
-      services.log("warn", "no producer ids reason=\"" + id.status().ToString() +
+      services.log("warn", "no producer ids reason=\"" + ids.status().ToString() +
                                "\" next=\"the client retries\"");
     }
     request->Answer(response);

@@ -20,14 +20,14 @@ void RequestDispatcher::OnFrame(std::unique_ptr<RequestFrame> frame,
     return reply(Outcome::Close(read.message()));
   }
   const ByteView body = reader.rest();
-  const RequestPtr request = std::make_shared<ServedRequest>(std::move(header), body, std::move(frame),
-                                                             connection, std::move(reply));
+  const RequestPtr request = std::make_shared<ServedRequest>(
+      std::move(header), body, std::move(frame), connection, std::move(reply));
   try {
     Dispatch(request);
   } catch (const std::exception& error) {
     // Memory, or a library of others: the connection goes, the broker stays.
-    services_.log("warn", "request failed key=" + std::to_string(request->key()) + " peer=" +
-                              connection->peer + " reason=\"" + error.what() +
+    services_.log("warn", "request failed key=" + std::to_string(request->key()) +
+                              " peer=" + connection->peer + " reason=\"" + error.what() +
                               "\" next=\"connection closed\"");
     request->Close(error.what());
   }
@@ -47,8 +47,8 @@ void RequestDispatcher::Dispatch(RequestPtr request) {
   ++services_.metrics->requests_malformed;
   const std::string what = "api key " + std::to_string(key) + " version " +
                            std::to_string(request->version()) + " is not served";
-  services_.log("debug", "unknown request peer=" + request->connection().peer + " reason=\"" + what +
-                             "\" next=\"connection closed\"");
+  services_.log("debug", "unknown request peer=" + request->connection().peer + " reason=\"" +
+                             what + "\" next=\"connection closed\"");
   request->Close(what);
 }
 
@@ -58,9 +58,8 @@ void RequestDispatcher::ToMirror(RequestPtr request) {
   const RequestContext context{.api_key = request->key(),
                                .api_version = request->version(),
                                .client_id = request->client_id()};
-  mirror->HandleRequest(context, request->body(), [request](std::vector<uint8_t> body) {
-    request->AnswerBody(body);
-  });
+  mirror->HandleRequest(context, request->body(),
+                        [request](std::vector<uint8_t> body) { request->AnswerBody(body); });
 }
 
 }  // namespace kmirror::broker

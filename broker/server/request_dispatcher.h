@@ -11,8 +11,8 @@ namespace kmirror::broker {
 class RequestDispatcher final : public FrameHandler {
  public:
   explicit RequestDispatcher(Services& services) : services_(services) {}
-  void OnFrame(std::unique_ptr<RequestFrame> frame, const std::shared_ptr<ConnectionInfo>& connection,
-               Reply reply) override;
+  void OnFrame(std::unique_ptr<RequestFrame> frame,
+               const std::shared_ptr<ConnectionInfo>& connection, Reply reply) override;
 
  private:
   void Dispatch(RequestPtr request);

@@ -48,9 +48,7 @@ class RequestFrame {
 
   ByteView bytes() const { return {data_, received_}; }
   // The same memory, for a handler that rewrites record batches in place.
-  std::span<uint8_t> Mutable(ByteView part) {
-    return {data_ + (part.data() - data_), part.size()};
-  }
+  std::span<uint8_t> Mutable(ByteView part) { return {data_ + (part.data() - data_), part.size()}; }
 
  private:
   const size_t size_;

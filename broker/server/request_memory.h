@@ -34,8 +34,8 @@ class RequestMemory {
   // limit: bytes; 0 or less means none.
   explicit RequestMemory(int64_t limit) : limit_(limit) {}
 
-  // Adds `bytes` to the reservation. False: no room now; `retry` runs once, on any thread and without
-  // locks, when there may be.
+  // Adds `bytes` to the reservation. False: no room now; `retry` runs once, on any thread and
+  // without locks, when there may be.
   bool Reserve(Reservation* reservation, int64_t bytes, std::function<void()> retry);
   int64_t used() const;
 

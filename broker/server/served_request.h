@@ -16,8 +16,8 @@
 
 namespace kmirror::broker {
 
-// Answered exactly once, on any thread; one that is dropped closes its connection. The rest belongs to
-// whoever works on it.
+// Answered exactly once, on any thread; one that is dropped closes its connection. The rest belongs
+// to whoever works on it.
 class ServedRequest {
  public:
   // `body` points into the frame.

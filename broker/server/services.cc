@@ -4,22 +4,6 @@
 
 namespace kmirror::broker {
 
-std::optional<int64_t> ProducerIdBlock::Next() {
-  const std::lock_guard lock(mutex_);
-  if (range_.begin >= range_.end) return std::nullopt;
-  return range_.begin++;
-}
-
-Result<int64_t> ProducerIdBlock::Refill(Controller& controller) {
-  const std::lock_guard lock(mutex_);
-  if (range_.begin >= range_.end) {
-    Result<ProducerIdRange> range = controller.AllocateProducerIds(kBlock);
-    if (!range.ok()) return range.status();
-    range_ = *range;
-  }
-  return range_.begin++;
-}
-
 HostPort EndpointFor(const BrokerImage& broker, const ConnectionInfo& connection) {
   if (broker.endpoints.empty()) return {};
   const size_t index = connection.listener < broker.endpoints.size() ? connection.listener : 0;

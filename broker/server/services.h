@@ -3,8 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,21 +19,6 @@ namespace kmirror::broker {
 class FetchSessions;
 class LogWatch;
 
-// Ids handed to producers. Thread-safe. One at a time: ids kept back here would not rise with the
-// floor that a stopped mirror sets (R9); the controller itself reserves on disk in blocks.
-class ProducerIdBlock {
- public:
-  // nullopt: the block is used up; call Refill from a thread that may block.
-  std::optional<int64_t> Next();
-  // Status of the controller; several callers share one block.
-  Result<int64_t> Refill(Controller& controller);
-
- private:
-  static constexpr int32_t kBlock = 1;
-  std::mutex mutex_;
-  ProducerIdRange range_;
-};
-
 struct Services {
   const BrokerConfig* config = nullptr;
   Controller* controller = nullptr;
@@ -43,7 +26,6 @@ struct Services {
   FetchSessions* sessions = nullptr;
   LogWatch* watch = nullptr;
   BrokerMetrics* metrics = nullptr;
-  ProducerIdBlock* producer_ids = nullptr;
   // Serial; for what blocks on the disk: changes of the metadata.
   Loop* worker = nullptr;
   // nullptr until the mirror host has started and after it stopped.

@@ -42,7 +42,9 @@ class SocketServer::Impl {
   };
 
   Impl(const Options& options, FrameHandler* handler, LogLine log)
-      : options_(options), handler_(handler), log_(std::move(log)),
+      : options_(options),
+        handler_(handler),
+        log_(std::move(log)),
         memory_(options.request_memory_bytes) {}
 
   Status Start(std::vector<HostPort>* addresses) {
@@ -144,7 +146,8 @@ class SocketServer::Impl {
       if (error) {
         tcp::resolver resolver(acceptor_worker().thread->io());
         const auto found = resolver.resolve(wanted.host, std::to_string(wanted.port), error);
-        if (error || found.empty()) return fail("the host name does not resolve: " + error.message());
+        if (error || found.empty())
+          return fail("the host name does not resolve: " + error.message());
         endpoint = found.begin()->endpoint();
       } else {
         endpoint.address(address);
@@ -156,11 +159,12 @@ class SocketServer::Impl {
     if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
     // Before listen: accepted sockets inherit them, and the window scale depends on it.
     if (!error && options_.receive_buffer_bytes >= 0) {
-      acceptor.set_option(boost::asio::socket_base::receive_buffer_size(options_.receive_buffer_bytes),
-                          error);
+      acceptor.set_option(
+          boost::asio::socket_base::receive_buffer_size(options_.receive_buffer_bytes), error);
     }
     if (!error && options_.send_buffer_bytes >= 0) {
-      acceptor.set_option(boost::asio::socket_base::send_buffer_size(options_.send_buffer_bytes), error);
+      acceptor.set_option(boost::asio::socket_base::send_buffer_size(options_.send_buffer_bytes),
+                          error);
     }
     if (!error) acceptor.bind(endpoint, error);
     if (!error) acceptor.listen(options_.backlog, error);
@@ -239,7 +243,8 @@ class SocketServer::Impl {
         connection->Close("idle");
       }
     }
-    const milliseconds every = std::clamp(options_.idle_max / 4, milliseconds(10), milliseconds(5000));
+    const milliseconds every =
+        std::clamp(options_.idle_max / 4, milliseconds(10), milliseconds(5000));
     worker->sweep = worker->thread->After(every, [this, worker] { Sweep(worker); });
   }
 
@@ -248,7 +253,7 @@ class SocketServer::Impl {
   const LogLine log_;
   SocketMetrics metrics_;
   RequestMemory memory_;
-  std::mutex mutex_;                              // guards by_ip_ and admission
+  std::mutex mutex_;  // guards by_ip_ and admission
   std::condition_variable drained_;
   std::unordered_map<std::string, int32_t> by_ip_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,4 +1,5 @@
-// Topics made, grown, emptied and deleted. Changes run on the worker thread: they wait for the disk.
+// Topics made, grown, emptied and deleted. Changes run on the worker thread: they wait for the
+// disk.
 
 #include <map>
 #include <set>
@@ -59,8 +60,9 @@ Result<NewTopic> NewTopicOf(const CreateTopicsRequest::CreatableTopic& wanted, i
       return {ErrorCode::kInvalidReplicaAssignment, "partitions must count up from 0"};
     }
     const Status replicas = CheckReplicas(
-        wanted.assignments, node_id,
-        [](const auto& assignment) -> const std::vector<int32_t>& { return assignment.broker_ids; });
+        wanted.assignments, node_id, [](const auto& assignment) -> const std::vector<int32_t>& {
+          return assignment.broker_ids;
+        });
     if (!replicas.ok()) return replicas;
     topic.partitions = static_cast<int32_t>(indexes.size());
     topic.replication_factor = 1;
@@ -110,6 +112,7 @@ CreateTopicsResponse CreateAll(Services& services, const CreateTopicsRequest& me
     if (uses[wanted.name] > 1 && !refused.insert(wanted.name).second) continue;
     auto& answer = response.topics.emplace_back();
     answer.name = wanted.name;
+    answer.error_message.reset();
     answer.configs.reset();
     if (uses[wanted.name] > 1) {
       Fail({ErrorCode::kInvalidRequest, "the topic is in the request more than once"}, &answer);
@@ -124,8 +127,10 @@ CreateTopicsResponse CreateAll(Services& services, const CreateTopicsRequest& me
     one.push_back(std::move(*topic));
     const std::vector<CreatedTopic> created =
         services.controller->CreateTopics(std::move(one), message.validate_only);
-    if (!created.front().status.ok()) Fail(created.front().status, &answer);
-    else Describe(services, *created.front().topic, &answer);
+    if (!created.front().status.ok())
+      Fail(created.front().status, &answer);
+    else
+      Describe(services, *created.front().topic, &answer);
   }
   return response;
 }
@@ -152,8 +157,8 @@ DeleteTopicsResponse DeleteAll(Services& services, int16_t version,
       continue;
     }
     const ImagePtr image = services.controller->image();
-    const TopicPtr found = topic.name ? image->topics.Find(*topic.name)
-                                      : image->topics.Find(topic.topic_id);
+    const TopicPtr found =
+        topic.name ? image->topics.Find(*topic.name) : image->topics.Find(topic.topic_id);
     if (!found) {
       Fail({topic.name ? ErrorCode::kUnknownTopicOrPartition : ErrorCode::kUnknownTopicId,
             "no such topic"},
@@ -175,13 +180,16 @@ Status Grow(Services& services, const CreatePartitionsRequest::CreatePartitionsT
   if (!topic) return {ErrorCode::kUnknownTopicOrPartition, "no such topic"};
   if (Status allowed = CheckMirrorTopicChange(services, *topic); !allowed.ok()) return allowed;
   if (wanted.assignments) {
-    const Status replicas = CheckReplicas(
-        *wanted.assignments, services.config->node_id,
-        [](const auto& assignment) -> const std::vector<int32_t>& { return assignment.broker_ids; });
+    const Status replicas =
+        CheckReplicas(*wanted.assignments, services.config->node_id,
+                      [](const auto& assignment) -> const std::vector<int32_t>& {
+                        return assignment.broker_ids;
+                      });
     if (!replicas.ok()) return replicas;
     const int64_t added = int64_t{wanted.count} - topic->partition_count();
     if (added != static_cast<int64_t>(wanted.assignments->size())) {
-      return {ErrorCode::kInvalidReplicaAssignment, "one assignment for each new partition is needed"};
+      return {ErrorCode::kInvalidReplicaAssignment,
+              "one assignment for each new partition is needed"};
     }
   }
   return PublicTopicChange(
@@ -212,9 +220,8 @@ Result<int64_t> DeleteBelow(const Services& services, const TopicImage& topic, i
 void HandleCreateTopics(Services& services, RequestPtr request) {
   auto message = std::make_shared<CreateTopicsRequest>();
   if (!DecodeRequest(*request, message.get())) return;
-  services.worker->Post([&services, request, message] {
-    request->Answer(CreateAll(services, *message));
-  });
+  services.worker->Post(
+      [&services, request, message] { request->Answer(CreateAll(services, *message)); });
 }
 
 void HandleDeleteTopics(Services& services, RequestPtr request) {
@@ -255,18 +262,20 @@ void HandleDeleteRecords(Services& services, RequestPtr request) {
       auto& answers = response.topics.emplace_back();
       answers.name = topic.name;
       const TopicPtr found = image->topics.Find(topic.name);
-      const Status allowed =
-          found ? CheckMirrorTopicChange(services, *found)
-                : Status(ErrorCode::kUnknownTopicOrPartition, "no such topic");
+      const Status allowed = found ? CheckMirrorTopicChange(services, *found)
+                                   : Status(ErrorCode::kUnknownTopicOrPartition, "no such topic");
       for (const auto& partition : topic.partitions) {
         auto& answer = answers.partitions.emplace_back();
         answer.partition_index = partition.partition_index;
         answer.low_watermark = -1;
         const Result<int64_t> start =
-            allowed.ok() ? DeleteBelow(services, *found, partition.partition_index, partition.offset)
-                         : Result<int64_t>(allowed);
-        if (start.ok()) answer.low_watermark = *start;
-        else answer.error_code = protocol::WireErrorCode(start.status().code());
+            allowed.ok()
+                ? DeleteBelow(services, *found, partition.partition_index, partition.offset)
+                : Result<int64_t>(allowed);
+        if (start.ok())
+          answer.low_watermark = *start;
+        else
+          answer.error_code = protocol::WireErrorCode(start.status().code());
       }
     }
     request->Answer(response);
