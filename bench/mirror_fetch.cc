@@ -1,9 +1,9 @@
-// The product on the same stream as reference_loop: a MirrorFetcherManager over TCP, appending to the
-// storage of kmirrord.
+// The product on the same stream as reference_loop: a MirrorFetcherManager over TCP, appending to
+// the storage of kmirrord.
 //
 //   mirror_fetch TOTAL_MIB DIR
-// Prints: BYTES CPU_SECONDS WALL_SECONDS (CPU of the fetcher's lane). Runs from the first byte asked
-// for to the last one appended; connecting is not counted, as in the reference.
+// Prints: BYTES CPU_SECONDS WALL_SECONDS (CPU of the fetcher's lane). Runs from the first byte
+// asked for to the last one appended; connecting is not counted, as in the reference.
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -6,8 +6,8 @@
 // Prints: BYTES CPU_SECONDS WALL_SECONDS (of the receiving thread).
 //
 // Same sender, same socket options as the product: epoll and a non-blocking receive, SO_RCVLOWAT by
-// what is still to come, TCP_QUICKACK before each wait, CRC-32C of every byte, a new file preallocated
-// 16 MiB ahead with KEEP_SIZE, file offsets that are not page-aligned. Frozen.
+// what is still to come, TCP_QUICKACK before each wait, CRC-32C of every byte, a new file
+// preallocated 16 MiB ahead with KEEP_SIZE, file offsets that are not page-aligned. Frozen.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <isa-l/crc.h>

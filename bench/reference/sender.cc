@@ -125,7 +125,8 @@ void RunSender(int listen_fd, const SenderOptions& options) {
   for (;;) {
     uint8_t size[4];
     if (!ReadAll(fd, size, 4)) _exit(0);
-    request.resize(static_cast<std::size_t>(size[0]) << 24 | static_cast<std::size_t>(size[1]) << 16 |
+    request.resize(static_cast<std::size_t>(size[0]) << 24 |
+                   static_cast<std::size_t>(size[1]) << 16 |
                    static_cast<std::size_t>(size[2]) << 8 | size[3]);
     if (request.size() < 8 || !ReadAll(fd, request.data(), request.size())) _exit(0);
     if (request[1] == 18) {

@@ -1,7 +1,7 @@
 // The source of every fetch benchmark: one process, one connection, Fetch answers out of memory.
 //
-// Plain sockets and a hand-made byte stream, nothing of the library: what is compared must be fed the
-// same way. Frozen: changing it invalidates earlier figures.
+// Plain sockets and a hand-made byte stream, nothing of the library: what is compared must be fed
+// the same way. Frozen: changing it invalidates earlier figures.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ constexpr int32_t kRecordsPerBatch = 16;
 
 // What stands before the records in a Fetch v12+ answer of one partition, frame size included, and
 // after them. The records' length is a varint of 4 bytes as long as answers are 2 MiB to 256 MiB.
-constexpr std::size_t kAnswerHeadBytes = 4 + 4 + 1 + 4 + 2 + 4 + 1 + 16 + 1 + 4 + 2 + 8 + 8 + 8 + 1 + 4 + 4;
+constexpr std::size_t kAnswerHeadBytes =
+    4 + 4 + 1 + 4 + 2 + 4 + 1 + 16 + 1 + 4 + 2 + 8 + 8 + 8 + 1 + 4 + 4;
 constexpr std::size_t kAnswerTailBytes = 3;
 
 // Accepts one connection on `listen_fd` and serves it until the peer closes. Never returns.

@@ -497,6 +497,11 @@ void PartitionDriver::OnSourceRefreshed() {
       source == nullptr ? std::nullopt : source->LeaderOf(topic_, key_.partition.partition);
   background_bump_ = -1;
   if (leader && leader->epoch > leader_epoch_ - kEpochThreshold) OnEpochNear(leader->epoch);
+  // A source broker that died cannot name its successor; its metadata can.
+  if (leader && assignment_ != 0) {
+    context_->fetching->UpdateSourceLeader(key_.partition, leader->id, leader->address,
+                                           leader->epoch);
+  }
 }
 
 }  // namespace kmirror::coordinator

@@ -14,6 +14,13 @@ namespace kmirror::fetcher {
 
 using std::chrono::nanoseconds;
 
+namespace {
+
+// A source may ask for any number of milliseconds; beyond this it is asked again.
+constexpr std::chrono::milliseconds kMaxThrottle{10 * 60 * 1000};
+
+}  // namespace
+
 AbstractFetcherThread::AbstractFetcherThread(host::Runtime* runtime, host::Lane* lane,
                                              Transport* transport, FetcherSettings settings,
                                              std::shared_ptr<FetcherStats> stats)
@@ -197,6 +204,7 @@ void AbstractFetcherThread::OnLinkFailed(Link* link, const Status& status) {
   const Status reason = status;  // it may live in the connection
   link->connection.reset();
   link->open = link->opening = false;
+  link->not_before = nanoseconds(0);  // the next connection is another one
   link->failed = true;
   FetcherStats::Add(stats_->failed_requests, 1);
   for (auto& [key, partition] : partitions_) {
@@ -228,6 +236,14 @@ void AbstractFetcherThread::OnLinkSucceeded(Link* link) {
   if (!fetch_link_.failed && !control_link_.failed) OnLink({});
 }
 
+void AbstractFetcherThread::Throttle(Link* link, int32_t throttle_ms) {
+  if (throttle_ms <= 0) return;
+  const std::chrono::milliseconds throttle =
+      std::min(std::chrono::milliseconds(throttle_ms), kMaxThrottle);
+  FetcherStats::Add(stats_->throttle_ms, throttle.count());
+  link->not_before = std::max(link->not_before, Now() + throttle);
+}
+
 void AbstractFetcherThread::CloseLinks() {
   fetch_link_.connection.reset();
   fetch_link_.open = fetch_link_.opening = false;
@@ -241,8 +257,8 @@ void AbstractFetcherThread::CloseLinks() {
 
 AbstractFetcherThread::Link* AbstractFetcherThread::ControlLink() {
   // A connection whose source asked for patience is not for control requests either (7.2).
-  if (fetch_link_.open && !fetching_ && Now() >= fetch_not_before_) return &fetch_link_;
-  if (control_link_.open) return &control_link_;
+  if (fetch_link_.open && !fetching_ && Now() >= fetch_link_.not_before) return &fetch_link_;
+  if (control_link_.open) return Now() >= control_link_.not_before ? &control_link_ : nullptr;
   if (fetch_link_.open && control_link_.connection == nullptr && Now() >= control_link_.retry_at) {
     OpenLink(&control_link_);
   }
@@ -260,7 +276,10 @@ void AbstractFetcherThread::Pump() {
   } else {
     if (fetch_link_.connection == nullptr && Now() >= fetch_link_.retry_at) OpenLink(&fetch_link_);
     if (control_wanted_) StartControl();
-    if (fetch_link_.open && !fetching_ && Now() >= fetch_not_before_) SendFetch();
+    if (fetch_link_.open && !fetching_ &&
+        Now() >= std::max(fetch_not_before_, fetch_link_.not_before)) {
+      SendFetch();
+    }
   }
   pumping_ = false;
   ArmTimer();
@@ -280,6 +299,8 @@ void AbstractFetcherThread::ArmTimer() {
       consider(control_link_.retry_at);
     }
     if (fetch_not_before_ > now) consider(fetch_not_before_);
+    if (fetch_link_.not_before > now) consider(fetch_link_.not_before);
+    if (control_wanted_ && control_link_.not_before > now) consider(control_link_.not_before);
   }
   if (!due || (timer_ != 0 && timer_due_ == *due)) return;
   lane_->Cancel(timer_);

@@ -1,6 +1,6 @@
-// The loop that fetches partitions from one broker: sessions, turns, delays, epoch exchanges, ranges,
-// and the gate in front of every append. A "thread" in Kafka's words; here everything of it happens on
-// one lane, driven by events, without blocking.
+// The loop that fetches partitions from one broker: sessions, turns, delays, epoch exchanges,
+// ranges, and the gate in front of every append. A "thread" in Kafka's words; here everything of it
+// happens on one lane, driven by events, without blocking.
 //
 // It knows no log and no mirror: the derived class gives it five things:
 //   Identity           who asks, and for how much
@@ -133,7 +133,8 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   // ---- The hooks.
   virtual FetchIdentity Identity() const = 0;
   // Before the position moves: may this set be appended? False: the hook has dropped the partition.
-  virtual bool CheckSet(const TopicIdPartition& key, const FetchedSet& set, int32_t fetch_epoch) = 0;
+  virtual bool CheckSet(const TopicIdPartition& key, const FetchedSet& set,
+                        int32_t fetch_epoch) = 0;
   // `expected_end`: where the log must end. The set stays valid until the call answers, or with
   // kPending until SetProcessed, which must not come from within this call.
   virtual Processed ProcessSet(const TopicIdPartition& key, uint64_t generation,
@@ -142,7 +143,8 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   // The log diverges from the source at `offset`, below its end. True: it is being cut there and
   // CutDone follows, not from within this call. False: the hook has dropped the partition.
   virtual bool CutLog(const TopicIdPartition& key, uint64_t generation, int64_t offset) = 0;
-  // After the last cut of an alignment: true to go on fetching, false: the hook dropped the partition.
+  // After the last cut of an alignment: true to go on fetching, false: the hook dropped the
+  // partition.
   virtual bool OnCutComplete(const TopicIdPartition& key, int64_t end) = 0;
   // The source begins at `offset`, above our end: restart the log empty there. Answers as CutLog.
   virtual bool RestartLog(const TopicIdPartition& key, uint64_t generation, int64_t offset) = 0;
@@ -168,7 +170,9 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   void RaiseSourceEpoch(const TopicIdPartition& key, int32_t epoch);
   void DelayPartition(const TopicIdPartition& key, std::chrono::nanoseconds delay);
   const PartitionFetchState* State(const TopicIdPartition& key);
-  const std::vector<SessionPartition>& asked_last() const { return asked_last_; }
+  // Whether the source tells of diverging epochs in fetch answers; then a partition that was just
+  // fetched elsewhere may go on without an exchange.
+  bool EpochsInFetch() const { return fetch_version_ >= kFetchFirstFlexible; }
 
   host::Runtime* runtime() const { return runtime_; }
   host::Lane* lane() const { return lane_; }
@@ -231,6 +235,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
     bool opening = false;
     Backoff backoff;
     std::chrono::nanoseconds retry_at{0};
+    std::chrono::nanoseconds not_before{0};  // the source asked for patience on this connection
     bool failed = false;             // since the last success
   };
   struct AskedEpoch {
@@ -250,9 +255,12 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   void OnLinkOpened(Link* link, Status status);
   void OnLinkFailed(Link* link, const Status& status);
   void OnLinkSucceeded(Link* link);
+  // An answer on this link asked for `throttle_ms` without another request (7.2).
+  void Throttle(Link* link, int32_t throttle_ms);
   void CloseLinks();
   Status CheckVersions(const BrokerVersions& versions) const;
-  // A link for a control request that must not wait behind a fetch; null: opening, or not reachable.
+  // A link for a control request that must not wait behind a fetch; null: opening, or not
+  // reachable.
   Link* ControlLink();
   void ArmTimer();
   void OnTimer();
@@ -323,7 +331,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   Link control_link_;
   int16_t fetch_version_ = 0;        // negotiated, before the cap of names
   Backoff session_backoff_;
-  std::chrono::nanoseconds fetch_not_before_{0};  // throttled, or after a refused session
+  std::chrono::nanoseconds fetch_not_before_{0};  // after a refused session
 
   FetchSession session_;
   bool session_uses_ids_ = false;
@@ -334,7 +342,8 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   bool session_refused_ = false;
   FetchResponseParser parser_;
   Current current_;
-  std::optional<TopicIdPartition> deferred_;  // its last queued set waits for the next fetch to leave
+  // Its last queued set waits for the next fetch to leave.
+  std::optional<TopicIdPartition> deferred_;
   size_t held_sets_ = 0;
   std::vector<LeaderFault> leader_faults_;
   std::vector<Divergence> divergences_;

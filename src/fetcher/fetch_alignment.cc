@@ -115,9 +115,11 @@ void AbstractFetcherThread::OnEpochAnswer(Link* link, const std::vector<AskedEpo
   }
   const std::vector<AskedEpoch> asked = asked_in;  // the link, and with it our caller, may go
   OnLinkSucceeded(link);
+  Throttle(link, response.throttle_time_ms);
   std::map<std::pair<std::string, int32_t>, OffsetForLeaderEpochResponse::EpochEndOffset> answers;
   for (auto& topic : response.topics) {
-    for (auto& partition : topic.partitions) answers[{topic.topic, partition.partition}] = partition;
+    for (auto& partition : topic.partitions)
+      answers[{topic.topic, partition.partition}] = partition;
   }
   for (const AskedEpoch& ask : asked) {
     Partition* partition = FindSame(ask.key, ask.generation);
@@ -288,6 +290,7 @@ void AbstractFetcherThread::OnRange(Link* link, const TopicIdPartition& key_in, 
     return OnLinkFailed(link, status);
   }
   OnLinkSucceeded(link);
+  Throttle(link, response.throttle_time_ms);
   Partition* partition = FindSame(key, generation);
   if (partition == nullptr) return;
   partition->asking = false;

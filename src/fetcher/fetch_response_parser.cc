@@ -161,7 +161,8 @@ void FetchResponseParser::Abandon() {
 }
 
 std::span<uint8_t> FetchResponseParser::Room(size_t left) {
-  if (slab_ && slab_.Unshared()) fill_ = 0;  // nothing in it is alive: use it again while it is warm
+  if (slab_ && slab_.Unshared())
+    fill_ = 0;  // nothing in it is alive: use it again while it is warm
   if (slab_ && fill_ == Slab::kBytes) slab_.Reset();
   if (!slab_) {
     fill_ = 0;
@@ -304,7 +305,8 @@ FetchResponseParser::Step FetchResponseParser::ParsePrologue(Cursor& in) {
   int32_t throttle = 0, session = 0;
   int16_t error = 0;
   int64_t topics = 0;
-  if (!in.Int(&throttle) || !in.Int(&error) || !in.Int(&session) || !in.Count(flexible(), &topics)) {
+  if (!in.Int(&throttle) || !in.Int(&error) || !in.Int(&session) ||
+      !in.Count(flexible(), &topics)) {
     bad_ = "its start does not decode";
     return in.is_short() ? Step::kShort : Step::kBad;
   }
@@ -482,7 +484,8 @@ void FetchResponseParser::EndPartition() {
 // ---- Records.
 
 size_t FetchResponseParser::ConsumeRecords(const uint8_t* at, size_t size) {
-  const size_t all = static_cast<size_t>(std::min<int64_t>(records_left_, static_cast<int64_t>(size)));
+  const size_t all =
+      static_cast<size_t>(std::min<int64_t>(records_left_, static_cast<int64_t>(size)));
   size_t left = all;
   while (left > 0) {
     size_t taken = 0;

@@ -1,19 +1,20 @@
-// Walks the body of a Fetch answer (v10 to v17) while it arrives and hands out whole batches as they
-// lie in the receive slabs: nothing is moved, nothing is decoded but headers.
+// Walks the body of a Fetch answer (v10 to v17) while it arrives and hands out whole batches as
+// they lie in the receive slabs: nothing is moved, nothing is decoded but headers.
 //
 //   parser.Begin(version, body_bytes);
 //   loop: room = parser.Room(left); receive into it; parser.Received(n);
 //   parser.Finish();
 //
-// A set is handed out at the end of its partition, or as soon as it holds kSetBytes of whole batches.
-// A batch that does not end in its slab goes on in the next one; the set then has several pieces. Every
-// length is compared with what the body has left before it is used, and a claim that cannot be true is
-// a clear error. A batch cut off by the end of the partition's bytes is dropped and counted; it will be
-// fetched again. A corrupt batch (size, magic, order of offsets, checksum) ends its partition: the set
-// under way and what follows is dropped, other partitions of the answer are not touched.
+// A set is handed out at the end of its partition, or as soon as it holds kSetBytes of whole
+// batches. A batch that does not end in its slab goes on in the next one; the set then has several
+// pieces. Every length is compared with what the body has left before it is used, and a claim that
+// cannot be true is a clear error. A batch cut off by the end of the partition's bytes is dropped
+// and counted; it will be fetched again. A corrupt batch (size, magic, order of offsets, checksum)
+// ends its partition: the set under way and what follows is dropped, other partitions of the answer
+// are not touched.
 //
-// Confined to one lane. Memory: at most the pool's bound, except for one batch greater than it, which
-// is taken whole, alone (R37).
+// Confined to one lane. Memory: at most the pool's bound, except for one batch greater than it,
+// which is taken whole, alone (R37).
 #pragma once
 
 #include <array>
@@ -75,9 +76,11 @@ class FetchResponseHandler {
   virtual Status OnPrologue(int32_t throttle_ms, ErrorCode error, int32_t session_id) = 0;
   // False: its records are skipped unseen.
   virtual bool OnPartition(const FetchedPartition& partition) = 0;
-  // Whole batches of the partition last announced. Hand the set back by Recycle when it is done with.
+  // Whole batches of the partition last announced. Hand the set back by Recycle when it is done
+  // with.
   virtual void OnSet(std::unique_ptr<FetchedSet> set) = 0;
-  virtual void OnPartitionEnd(const FetchedPartition& partition, const FetchedPartitionEnd& end) = 0;
+  virtual void OnPartitionEnd(const FetchedPartition& partition,
+                              const FetchedPartitionEnd& end) = 0;
   // Memory is short: sets that wait for no one should be finished now.
   virtual void OnMemoryShort() = 0;
   // Sets not yet recycled wait for the host's log.
@@ -93,10 +96,11 @@ class FetchResponseParser {
 
   // Starts a new answer of `body_bytes`; what was left of an earlier one is forgotten.
   void Begin(int16_t version, size_t body_bytes);
-  // Room for at least one of the `left` (> 0) bytes to come; empty when the slab bound is reached and
-  // the handler holds sets: try again after Recycle.
+  // Room for at least one of the `left` (> 0) bytes to come; empty when the slab bound is reached
+  // and the handler holds sets: try again after Recycle.
   std::span<uint8_t> Room(size_t left);
-  // `bytes` were stored at the start of the last Room. kMalformed: the connection is of no more use.
+  // `bytes` were stored at the start of the last Room. kMalformed: the connection is of no more
+  // use.
   Status Received(size_t bytes);
   // After the last byte: OK if the answer was whole, else what OnPrologue said, or kMalformed.
   Status Finish();

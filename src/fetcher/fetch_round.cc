@@ -15,8 +15,6 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr size_t kMaxQueuedSets = 4;  // of one partition, before it is left out of the next fetch
-// A source may ask for any number of milliseconds; beyond this it is asked again.
-constexpr milliseconds kMaxThrottle{10 * 60 * 1000};
 
 template <typename Topic>
 Topic& TopicFor(std::vector<Topic>* topics, const SessionPartition& partition) {
@@ -98,8 +96,9 @@ void AbstractFetcherThread::SendFetch() {
   const FetchIdentity identity = Identity();
   std::optional<FetchSession::Request> built = BuildFetch(identity);
   if (!built) return;
-  const int16_t version =
-      session_uses_ids_ ? fetch_version_ : std::min<int16_t>(fetch_version_, kFetchFirstTopicIds - 1);
+  const int16_t version = session_uses_ids_
+                              ? fetch_version_
+                              : std::min<int16_t>(fetch_version_, kFetchFirstTopicIds - 1);
   FetchRequest request;
   if (version >= 15) {
     request.replica_state.replica_id = identity.replica_id;
@@ -172,7 +171,8 @@ bool AbstractFetcherThread::OnPartition(const FetchedPartition& answered) {
   if (fetching_version_ >= kFetchFirstTopicIds) {
     by_id = {answered.topic_id, answered.index};
     key = &by_id;
-  } else if (const auto it = by_name_.find({answered.topic, answered.index}); it != by_name_.end()) {
+  } else if (const auto it = by_name_.find({answered.topic, answered.index});
+             it != by_name_.end()) {
     key = &it->second;
   } else {
     // Removed while the answer was on its way: the session may still have it.
@@ -289,11 +289,7 @@ void AbstractFetcherThread::Done(Status status) {
   if (!status.ok()) return OnLinkFailed(&fetch_link_, status);
   Status finished = parser_.Finish();
   if (!finished.ok() && !session_refused_) return OnLinkFailed(&fetch_link_, finished);
-  if (throttle_ms_ > 0) {
-    const milliseconds throttle = std::min(milliseconds(throttle_ms_), kMaxThrottle);
-    FetcherStats::Add(stats_->throttle_ms, throttle.count());
-    fetch_not_before_ = std::max(fetch_not_before_, Now() + throttle);
-  }
+  Throttle(&fetch_link_, throttle_ms_);
   if (finished.ok()) finished = session_.OnEnd(throttle_ms_);
   if (finished.ok()) {
     session_backoff_.Reset();
@@ -308,7 +304,8 @@ void AbstractFetcherThread::Done(Status status) {
 
 void AbstractFetcherThread::HoldFetches(const Status& why) {
   Log(host::LogLevel::kInfo, "session_reset reason=\"" + why.ToString() + "\"");
-  // An evicted session is normal and costs nothing; a source that always refuses must not be hammered.
+  // An evicted session is normal and costs nothing; a source that always refuses must not be
+  // hammered.
   const bool evicted = why.code() == ErrorCode::kFetchSessionIdNotFound ||
                        why.code() == ErrorCode::kInvalidFetchSessionEpoch;
   const bool first = session_backoff_.failures() == 0;

@@ -1,7 +1,8 @@
-// The client's half of an incremental fetch session (KIP-227): which partitions of a fetch must be on
-// the wire, and what an answer means for the session. Pure; fetcher-and-log 1.10 has the rules.
+// The client's half of an incremental fetch session (KIP-227): which partitions of a fetch must be
+// on the wire, and what an answer means for the session. Pure; fetcher-and-log 1.10 has the rules.
 //
-// Sequence: BuildFull or BuildIncremental -> (OnTransportFailure | OnPrologue, OnPartition..., OnEnd).
+// Sequence: BuildFull or BuildIncremental -> (OnTransportFailure | OnPrologue, OnPartition...,
+// OnEnd).
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ class FetchSession {
     int32_t session_epoch = 0;
     std::vector<SessionPartition> partitions;  // in the order they go on the wire
     std::vector<SessionPartition> forgotten;
-    // A partition must leave the session before it can come back (its earlier answer was thrown away,
-    // and the source would not repeat what it believes we know): do not wait for data.
+    // A partition must leave the session before it can come back (its earlier answer was thrown
+    // away, and the source would not repeat what it believes we know): do not wait for data.
     bool hurry = false;
     bool full() const { return session_epoch == 0; }
   };
@@ -53,10 +54,10 @@ class FetchSession {
   bool NeedsFull() const { return epoch_ == kInitialEpoch; }
   // REQUIRES: NeedsFull(). `wanted` in fetch order.
   Request BuildFull(std::vector<SessionPartition> wanted);
-  // REQUIRES: !NeedsFull(). `changed`: wanted partitions that may differ from what the session has, in
-  // order; those that do not differ are left out. `unwanted`: partitions not to be fetched now; ones
-  // the session does not have are ignored. Partitions in neither stay as they are.
-  // Partitions that have to be offered again next time are added to `again`.
+  // REQUIRES: !NeedsFull(). `changed`: wanted partitions that may differ from what the session has,
+  // in order; those that do not differ are left out. `unwanted`: partitions not to be fetched now;
+  // ones the session does not have are ignored. Partitions in neither stay as they are. Partitions
+  // that have to be offered again next time are added to `again`.
   Request BuildIncremental(std::vector<SessionPartition> changed,
                            const std::vector<TopicIdPartition>& unwanted,
                            std::vector<TopicIdPartition>* again);
@@ -74,9 +75,11 @@ class FetchSession {
   // The start of an answer. Not OK: nothing of it counts, and the session is as it must be for the
   // next request.
   Status OnPrologue(ErrorCode error, int32_t session_id);
-  // A partition of the answer; null: one that we do not know. Not OK: the partition is not to be used.
+  // A partition of the answer; null: one that we do not know. Not OK: the partition is not to be
+  // used.
   Status OnPartition(const TopicIdPartition* key);
-  // The end of an answer. Not OK: the session starts anew; what was appended already stays (design.md).
+  // The end of an answer. Not OK: the session starts anew; what was appended already stays
+  // (design.md).
   Status OnEnd(int32_t throttle_ms);
 
  private:

@@ -1,5 +1,5 @@
-// Which fetcher of a broker a partition belongs to, as Kafka computes it: operators attach quotas to
-// client ids that contain the number, so it must not depend on the run.
+// Which fetcher of a broker a partition belongs to, as Kafka computes it: operators attach quotas
+// to client ids that contain the number, so it must not depend on the run.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// One batch may be as large as this beyond the answer's limit; a longer answer closes the connection.
+// One batch may be as large as this beyond the answer's limit; a longer answer closes the
+// connection.
 constexpr size_t kLargestBatch = 512u << 20;
 constexpr int kMaxMoves = 5;
 
@@ -23,7 +24,8 @@ struct NamedCounter {
   FetcherStats::Counter FetcherStats::*counter;
 };
 constexpr std::array kCounters = {
-    NamedCounter{"kmirror_fetch_bytes_total", "Bytes appended from the source", &FetcherStats::bytes},
+    NamedCounter{"kmirror_fetch_bytes_total", "Bytes appended from the source",
+                 &FetcherStats::bytes},
     NamedCounter{"kmirror_fetch_batches_total", "Batches appended", &FetcherStats::batches},
     NamedCounter{"kmirror_fetch_records_total", "Records appended, by the batches' headers",
                  &FetcherStats::records},
@@ -102,6 +104,12 @@ class MirrorFetcherManager::Owner : public MirrorFetcherOwner {
       manager.OnMoved(key, generation, leader_id, leader, leader_epoch);
     });
   }
+  void OnTemperature(const TopicIdPartition& key, uint64_t generation, bool cold,
+                     bool epochs_in_fetch) override {
+    Tell([key, generation, cold, epochs_in_fetch](MirrorFetcherManager& manager) {
+      manager.OnTemperature(key, generation, cold, epochs_in_fetch);
+    });
+  }
   void OnSourceTrouble(const std::string& reason) override {
     Tell([mirror = mirror_, reason](MirrorFetcherManager& manager) {
       if (!manager.shutdown_) manager.events_->OnSourceTrouble(mirror, reason);
@@ -147,6 +155,8 @@ void MirrorFetcherManager::SetMirror(std::shared_ptr<const MirrorSourceConfig> c
   for (auto& [key, record] : records_) {
     if (record.mirror != name || !record.desired) continue;
     record.desired_generation = ++last_generation_;
+    record.resumed = false;
+    record.exchange = true;
     keys.push_back(key);
   }
   for (const TopicIdPartition& key : keys) Reconcile(key);
@@ -170,6 +180,8 @@ void MirrorFetcherManager::Add(const std::string& mirror, FetchAssignment assign
   });
   record.mirror = mirror;
   record.moves = 0;
+  record.cold = record.resumed = false;
+  record.exchange = true;
   record.desired = std::move(assignment);
   record.desired_generation = ++last_generation_;
   Reconcile(key);
@@ -198,6 +210,25 @@ void MirrorFetcherManager::UpdateLocalEpoch(const TopicIdPartition& partition,
   record.slot->lane->Post([thread = record.slot->thread.get(), partition, local_leader_epoch] {
     thread->UpdateLocalEpoch(partition, local_leader_epoch);
   });
+}
+
+void MirrorFetcherManager::UpdateSourceLeader(const TopicIdPartition& partition, int32_t leader_id,
+                                              const HostPort& leader, int32_t leader_epoch) {
+  const auto it = records_.find(partition);
+  if (it == records_.end() || !it->second.desired) return;
+  Record& record = it->second;
+  FetchAssignment& desired = *record.desired;
+  if (leader_id < 0 || leader_epoch < desired.source_leader_epoch) return;
+  // The same broker tells of its new epoch itself, with FENCED_LEADER_EPOCH.
+  if (desired.leader_id == leader_id && desired.leader == leader) return;
+  desired.leader_id = leader_id;
+  desired.leader = leader;
+  desired.source_leader_epoch = leader_epoch;
+  record.moves = 0;
+  record.resumed = false;
+  record.exchange = true;
+  record.desired_generation = ++last_generation_;
+  Reconcile(partition);
 }
 
 std::optional<FetchPosition> MirrorFetcherManager::Position(
@@ -258,10 +289,16 @@ void MirrorFetcherManager::Start(const TopicIdPartition& key, Record& record) {
   ++slot->partitions;
   // A partition that is sent from broker to broker waits between the steps.
   const milliseconds delay(record.moves > 1 ? 100 << record.moves : 0);
+  MirrorFetcherThread::Start start;
+  start.generation = record.generation;
+  start.known_epoch = record.known_epoch;
+  start.cell = record.cell;
+  start.delay = delay;
+  start.resumed = record.resumed;
+  start.exchange = record.exchange;
   slot->lane->Post([thread = slot->thread.get(), assignment = *record.desired,
-                    generation = record.generation, known_epoch = record.known_epoch,
-                    cell = record.cell, delay]() mutable {
-    thread->Add(std::move(assignment), generation, known_epoch, std::move(cell), delay);
+                    start = std::move(start)]() mutable {
+    thread->Add(std::move(assignment), std::move(start));
   });
 }
 
@@ -272,13 +309,15 @@ MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) 
   const int32_t number = FetcherId(assignment.topic, assignment.partition.partition,
                                    std::max(1, options_.num_fetchers));
   const SlotKey key{record.mirror,        mirror->second.version, number,
-                    assignment.leader_id, assignment.leader.host, assignment.leader.port};
+                    assignment.leader_id, assignment.leader.host, assignment.leader.port,
+                    record.cold};
   if (const auto it = slots_.find(key); it != slots_.end()) return it->second.get();
 
   const std::shared_ptr<const MirrorSourceConfig> config = mirror->second.config;
   FetcherSettings settings;
   settings.name = "MirrorFetcherThread-" + std::to_string(number) + "-" +
-                  std::to_string(assignment.leader_id) + "-" + record.mirror;
+                  std::to_string(assignment.leader_id) + "-" + record.mirror +
+                  (record.cold ? "-cold" : "");
   settings.connection.endpoint = assignment.leader;
   settings.connection.client_id = "broker-" + std::to_string(options_.broker_id) + "-fetcher-" +
                                   std::to_string(number) + "-mirror-" + record.mirror;
@@ -298,7 +337,7 @@ MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) 
   slot->stats = std::make_shared<FetcherStats>();
   slot->thread = std::make_unique<MirrorFetcherThread>(runtime_, slot->lane.get(), transport_,
                                                        std::move(settings), slot->stats, config,
-                                                       slot->owner.get());
+                                                       slot->owner.get(), record.cold);
   {
     std::lock_guard lock(mutex_);
     live_[record.mirror].push_back(slot->stats);
@@ -359,10 +398,24 @@ void MirrorFetcherManager::OnMoved(const TopicIdPartition& key, uint64_t generat
     if (!shutdown_) events_->OnStopped(stopped);
     return;
   }
+  record->resumed = false;
+  record->exchange = true;
   record->desired->leader_id = leader_id;
   record->desired->leader = leader;
   record->desired->source_leader_epoch =
       std::max(record->desired->source_leader_epoch, leader_epoch);
+  record->desired_generation = ++last_generation_;
+  Reconcile(key);
+}
+
+void MirrorFetcherManager::OnTemperature(const TopicIdPartition& key, uint64_t generation,
+                                         bool cold, bool epochs_in_fetch) {
+  Record* record = Current(key, generation);
+  if (record == nullptr) return;
+  LeaveSlot(*record);
+  record->cold = cold;
+  record->resumed = true;
+  record->exchange = !epochs_in_fetch;
   record->desired_generation = ++last_generation_;
   Reconcile(key);
 }

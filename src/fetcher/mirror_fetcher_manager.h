@@ -1,10 +1,12 @@
 // MirrorFetching on real fetchers: which partition is fetched by which fetcher, and the barrier
 // around its removal.
 //
-// One fetcher per (fetcher number, source broker, mirror), on a lane of its own (1.1). The number of a
-// partition is Kafka's hash of its topic and index. A fetcher without partitions is closed. Adding,
-// replacing and removing of one partition are strictly in sequence, however fast the calls come: the
-// fetcher before must have let go before the next one begins, so no two ever append to one log.
+// One fetcher per (fetcher number, source broker, mirror), on a lane of its own (1.1). The number
+// of a partition is Kafka's hash of its topic and index. Many idle partitions are fetched by a
+// second, cold fetcher beside it (MirrorFetcherThread). A fetcher without partitions is closed.
+// Adding, replacing and removing of one partition are strictly in sequence, however fast the calls
+// come: the fetcher before must have let go before the next one begins, so no two ever append to
+// one log.
 //
 // Lane rule: everything on the coordinator's lane, but Position and Collect, which are thread-safe.
 #pragma once
@@ -48,10 +50,12 @@ class MirrorFetcherManager : public MirrorFetching {
   void Add(const std::string& mirror, FetchAssignment assignment) override;
   void Remove(const TopicIdPartition& partition, std::function<void()> done) override;
   void UpdateLocalEpoch(const TopicIdPartition& partition, int32_t local_leader_epoch) override;
+  void UpdateSourceLeader(const TopicIdPartition& partition, int32_t leader_id,
+                          const HostPort& leader, int32_t leader_epoch) override;
   std::optional<FetchPosition> Position(const TopicIdPartition& partition) const override;
 
-  // Removes everything and closes every fetcher; no event is told any more. `done` runs on the lane,
-  // after all pending appends have completed.
+  // Removes everything and closes every fetcher; no event is told any more. `done` runs on the
+  // lane, after all pending appends have completed.
   void Shutdown(std::function<void()> done);
 
   // Thread-safe. The counters of fetcher-and-log 8, by mirror.
@@ -60,8 +64,8 @@ class MirrorFetcherManager : public MirrorFetching {
   size_t fetcher_count() const { return slots_.size(); }
 
  private:
-  // (mirror, version of its config, fetcher number, source broker, host, port)
-  using SlotKey = std::tuple<std::string, uint64_t, int32_t, int32_t, std::string, int32_t>;
+  // (mirror, version of its config, fetcher number, source broker, host, port, cold)
+  using SlotKey = std::tuple<std::string, uint64_t, int32_t, int32_t, std::string, int32_t, bool>;
   class Owner;
   struct Slot {
     SlotKey key;
@@ -85,6 +89,9 @@ class MirrorFetcherManager : public MirrorFetching {
     std::vector<std::function<void()>> waiters;
     int32_t known_epoch = -1;      // S71
     int moves = 0;                 // since the last successful fetch
+    bool cold = false;
+    bool resumed = false;          // starts where the other temperature left off,
+    bool exchange = true;          // with or without an epoch exchange
     std::shared_ptr<PositionCell> cell;
   };
   // Reached by fetchers that may outlive us for a moment.
@@ -104,6 +111,8 @@ class MirrorFetcherManager : public MirrorFetching {
   void OnStopped(const FetchStopped& stopped, uint64_t generation);
   void OnMoved(const TopicIdPartition& key, uint64_t generation, int32_t leader_id,
                const HostPort& leader, int32_t leader_epoch);
+  void OnTemperature(const TopicIdPartition& key, uint64_t generation, bool cold,
+                     bool epochs_in_fetch);
   void Forget(const TopicIdPartition& key);
   void FinishShutdown();
 
@@ -123,9 +132,10 @@ class MirrorFetcherManager : public MirrorFetching {
   std::function<void()> shutdown_;
 
   mutable std::mutex mutex_;
-  std::unordered_map<TopicIdPartition, std::shared_ptr<PositionCell>> positions_;  // guarded by mutex_
+  std::unordered_map<TopicIdPartition, std::shared_ptr<PositionCell>>
+      positions_;  // guarded by mutex_
   std::map<std::string, std::vector<std::shared_ptr<FetcherStats>>> live_;         // by mirror; too
-  std::map<std::string, std::map<std::string, int64_t>> past_;                     // closed ones; too
+  std::map<std::string, std::map<std::string, int64_t>> past_;  // closed ones; too
 };
 
 }  // namespace kmirror::fetcher

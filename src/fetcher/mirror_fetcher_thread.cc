@@ -18,30 +18,33 @@ MirrorFetcherThread::MirrorFetcherThread(host::Runtime* runtime, host::Lane* lan
                                          Transport* transport, FetcherSettings settings,
                                          std::shared_ptr<FetcherStats> stats,
                                          std::shared_ptr<const MirrorSourceConfig> config,
-                                         MirrorFetcherOwner* owner)
+                                         MirrorFetcherOwner* owner, bool cold)
     : AbstractFetcherThread(runtime, lane, transport, std::move(settings), stats),
       config_(std::move(config)),
       owner_(owner),
+      cold_(cold),
       shared_stats_(std::move(stats)) {}
 
 MirrorFetcherThread::~MirrorFetcherThread() = default;
 
-void MirrorFetcherThread::Add(FetchAssignment assignment, uint64_t generation, int32_t known_epoch,
-                              std::shared_ptr<PositionCell> cell, nanoseconds initial_delay) {
+void MirrorFetcherThread::Add(FetchAssignment assignment, Start start) {
   const TopicIdPartition key = assignment.partition;
   NewPartition added;
   added.key = key;
   added.topic = assignment.topic;
   if (assignment.use_topic_id) added.source_topic_id = key.topic_id;
   added.current_leader_epoch = assignment.source_leader_epoch;
-  added.generation = generation;
-  added.initial_delay = initial_delay;
+  added.truncating = start.exchange;
+  added.generation = start.generation;
+  added.initial_delay = start.delay;
   auto assigned = std::make_unique<Assigned>();
   assigned->thread = this;
   assigned->assignment = std::move(assignment);
-  assigned->generation = generation;
-  assigned->known_epoch = known_epoch;
-  assigned->cell = std::move(cell);
+  assigned->generation = start.generation;
+  assigned->known_epoch = start.known_epoch;
+  assigned->cell = std::move(start.cell);
+  assigned->fetching = start.resumed;
+  assigned->last_data = runtime()->MonotonicNow();
   assigned_[key] = std::move(assigned);
   AddPartition(std::move(added));
 }
@@ -64,7 +67,8 @@ void MirrorFetcherThread::UpdateLocalEpoch(const TopicIdPartition& key, int32_t 
 FetchIdentity MirrorFetcherThread::Identity() const {
   FetchIdentity identity;  // a consumer: the source's state must not depend on us (1.11)
   identity.isolation_level = config_->isolation_level;
-  identity.max_wait_ms = config_->fetch_wait_max_ms;
+  identity.max_wait_ms =
+      cold_ ? std::max(config_->fetch_wait_max_ms, kColdWaitMs) : config_->fetch_wait_max_ms;
   identity.min_bytes = config_->fetch_min_bytes;
   identity.max_bytes = config_->fetch_response_max_bytes;
   identity.partition_max_bytes = config_->fetch_max_bytes;
@@ -157,6 +161,7 @@ AbstractFetcherThread::Processed MirrorFetcherThread::Judge(Assigned& assigned,
     case host::AppendCode::kOk:
     case host::AppendCode::kPending:
       assigned.not_end = 0;
+      assigned.got_data = true;
       return Processed::kDone;
     case host::AppendCode::kNotEnd:
       if (++assigned.not_end <= kMaxNotEnd) return Processed::kRetry;
@@ -316,7 +321,8 @@ AbstractFetcherThread::FaultAction MirrorFetcherThread::OnSourceError(Assigned& 
     case ErrorCode::kUnknownTopicOrPartition:
     case ErrorCode::kUnknownTopicId:
     case ErrorCode::kInconsistentTopicId:
-      // Deleted, re-created, or metadata that has not arrived everywhere: the source's metadata tells.
+      // Deleted, re-created, or metadata that has not arrived everywhere: the source's metadata
+      // tells.
       if (++assigned.errors >= kMaxUnknownTopic) {
         Stop(assigned, FetchStop::kLeaderUnknown, -1, -1, text);
         return FaultAction::kGone;
@@ -420,9 +426,42 @@ void MirrorFetcherThread::OnAnswer(const TopicIdPartition& key, int64_t high_wat
   if (log_start >= 0) assigned.source_log_start = log_start;
   if (!std::exchange(assigned.fetching, true)) owner_->OnFetching(key, assigned.generation);
   FollowLogStart(assigned);
+  if (!std::exchange(assigned.got_data, false)) return;
+  assigned.last_data = runtime()->MonotonicNow();
+  if (cold_) ChangeTemperature(assigned);
+}
+
+void MirrorFetcherThread::ChangeTemperature(Assigned& assigned) {
+  const TopicIdPartition key = assigned.assignment.partition;
+  Drop(key, [this, key, generation = assigned.generation] {
+    assigned_.erase(key);
+    log_start_behind_.erase(key);
+    owner_->OnTemperature(key, generation, !cold_, EpochsInFetch());
+  });
+}
+
+void MirrorFetcherThread::SendIdleOnesAway() {
+  const nanoseconds now = runtime()->MonotonicNow();
+  if (cold_ || assigned_.size() <= kMaxIdleBesideHot || now - looked_for_idle_ < kColdAfter / 10) {
+    return;
+  }
+  looked_for_idle_ = now;
+  std::vector<std::pair<nanoseconds, TopicIdPartition>> idle;
+  for (const auto& [key, assigned] : assigned_) {
+    const PartitionFetchState* state = State(key);
+    if (assigned->fetching && !assigned->in_log && !assigned->got_data && state != nullptr &&
+        state->ReadyForFetch() && now - assigned->last_data >= kColdAfter) {
+      idle.emplace_back(assigned->last_data, key);
+    }
+  }
+  if (idle.size() <= kMaxIdleBesideHot) return;
+  std::ranges::sort(idle);  // the longest idle first
+  idle.resize(idle.size() - kMaxIdleBesideHot);
+  for (const auto& [since, key] : idle) ChangeTemperature(At(key));
 }
 
 void MirrorFetcherThread::OnRound() {
+  SendIdleOnesAway();
   const std::set<TopicIdPartition> behind = log_start_behind_;
   for (const TopicIdPartition& key : behind) {
     const auto it = assigned_.find(key);
@@ -442,7 +481,8 @@ void MirrorFetcherThread::FollowLogStart(Assigned& assigned) {
     log_start_behind_.erase(key);
     return;
   }
-  // 2.9 [R]: never above the high watermark, which slow followers hold back; tried again each round.
+  // 2.9 [R]: never above the high watermark, which slow followers hold back; tried again each
+  // round.
   const int64_t target = std::min(assigned.source_log_start, view.high_watermark);
   if (target > view.log_start) {
     if (Status status = log.RaiseLogStart(target); !status.ok()) {

@@ -27,26 +27,47 @@ class MirrorFetcherOwner {
   // The partition has left the fetcher, and nothing more of it will be appended.
   virtual void OnStopped(FetchStopped stopped, uint64_t generation) = 0;
   virtual void OnEpochNear(const TopicIdPartition& key, uint64_t generation, int32_t epoch) = 0;
-  virtual void OnGap(const TopicIdPartition& key, uint64_t generation, int64_t from, int64_t to) = 0;
+  virtual void OnGap(const TopicIdPartition& key, uint64_t generation, int64_t from,
+                     int64_t to) = 0;
   // As OnStopped: the source named another leader, to go on with at once.
   virtual void OnMoved(const TopicIdPartition& key, uint64_t generation, int32_t leader_id,
                        const HostPort& leader, int32_t leader_epoch) = 0;
+  // As OnMoved: to go on in the fetcher for cold, or hot, partitions of the same broker.
+  // `epochs_in_fetch`: no epoch exchange is needed there.
+  virtual void OnTemperature(const TopicIdPartition& key, uint64_t generation, bool cold,
+                             bool epochs_in_fetch) = 0;
   virtual void OnSourceTrouble(const std::string& reason) = 0;
 };
 
 class MirrorFetcherThread : public AbstractFetcherThread {
  public:
   static constexpr int kMaxCorrupt = 20;  // identical corrupt answers before the mirror gives up
+  // Kafka looks at every partition of a session in every round, so idle ones are a burden on the
+  // busy ones beside them (design.md, hot and cold): a hot fetcher keeps this many of them, and
+  // sends those without data for kColdAfter to the cold one, which waits long at the source; each
+  // comes back with its first data.
+  static constexpr size_t kMaxIdleBesideHot = 100;
+  static constexpr std::chrono::seconds kColdAfter{30};
+  static constexpr int32_t kColdWaitMs = 4000;
+
+  struct Start {
+    uint64_t generation = 0;
+    // A source epoch that batches were seen with although the source still names a lower one (S71);
+    // such batches are taken now. -1 none.
+    int32_t known_epoch = -1;
+    std::shared_ptr<PositionCell> cell;
+    std::chrono::nanoseconds delay{0};
+    bool resumed = false;         // from the other temperature: OnFetching was told already
+    bool exchange = true;         // epochs first
+  };
 
   MirrorFetcherThread(host::Runtime* runtime, host::Lane* lane, Transport* transport,
                       FetcherSettings settings, std::shared_ptr<FetcherStats> stats,
-                      std::shared_ptr<const MirrorSourceConfig> config, MirrorFetcherOwner* owner);
+                      std::shared_ptr<const MirrorSourceConfig> config, MirrorFetcherOwner* owner,
+                      bool cold);
   ~MirrorFetcherThread() override;
 
-  // `known_epoch`: a source epoch that batches were seen with although the source still names a lower
-  // one (S71); such batches are taken now. -1 none.
-  void Add(FetchAssignment assignment, uint64_t generation, int32_t known_epoch,
-           std::shared_ptr<PositionCell> cell, std::chrono::nanoseconds initial_delay);
+  void Add(FetchAssignment assignment, Start start);
   void Remove(const TopicIdPartition& key, std::function<void()> removed);
   void UpdateLocalEpoch(const TopicIdPartition& key, int32_t epoch);
 
@@ -69,6 +90,8 @@ class MirrorFetcherThread : public AbstractFetcherThread {
     int64_t corrupt_offset = -1;
     int corrupt = 0;               // in a row, at corrupt_offset
     int64_t source_log_start = -1;
+    bool got_data = false;         // since the last answer was dealt with
+    std::chrono::nanoseconds last_data{0};  // or when it was added
   };
 
   // Hooks.
@@ -98,14 +121,20 @@ class MirrorFetcherThread : public AbstractFetcherThread {
   FaultAction OnSourceError(Assigned& assigned, const Fault& fault);
   FaultAction OnLeaderError(Assigned& assigned, const Fault& fault);
   void FollowLogStart(Assigned& assigned);
+  // Hands the partition to the fetcher of the other temperature.
+  void ChangeTemperature(Assigned& assigned);
+  void SendIdleOnesAway();
   void Trouble(Assigned& assigned, const std::string& text);
   void TellTrouble(const std::string& reason);
 
   const std::shared_ptr<const MirrorSourceConfig> config_;
   MirrorFetcherOwner* const owner_;
+  const bool cold_;
+  std::chrono::nanoseconds looked_for_idle_{0};
   const std::shared_ptr<FetcherStats> shared_stats_;
   std::unordered_map<TopicIdPartition, std::unique_ptr<Assigned>> assigned_;
-  std::set<TopicIdPartition> log_start_behind_;  // to be raised further when the high watermark allows
+  std::set<TopicIdPartition>
+      log_start_behind_;  // to be raised further when the high watermark allows
   std::chrono::nanoseconds trouble_told_{0};     // 0: never
 };
 

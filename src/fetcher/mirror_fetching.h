@@ -16,8 +16,8 @@
 
 namespace kmirror::fetcher {
 
-// How a mirror reaches and reads its source: from the mirror's configs (protocol.md 4.3), defaults of
-// design.md. Immutable once handed out; a change of configs makes a new one.
+// How a mirror reaches and reads its source: from the mirror's configs (protocol.md 4.3), defaults
+// of design.md. Immutable once handed out; a change of configs makes a new one.
 struct MirrorSourceConfig {
   std::string mirror;
   std::vector<HostPort> bootstrap;
@@ -46,14 +46,15 @@ struct FetchAssignment {
   HostPort leader;
   int32_t source_leader_epoch = -1;
   int32_t local_leader_epoch = 0;
-  bool may_truncate = false;                     // `mirror.support.unclean.leader.election` (R13), or
-                                                 // the source is itself a mirror (coordinator.md 4.7)
-  uint64_t generation = 0;                       // given back in FetchStopped, so that a late one shows
+  bool may_truncate = false;  // `mirror.support.unclean.leader.election` (R13), or
+                              // the source is itself a mirror (coordinator.md
+                              // 4.7)
+  uint64_t generation = 0;    // given back in FetchStopped, so that a late one shows
   std::shared_ptr<host::PartitionLog> log;
 };
 
-// Why a partition left its fetcher by itself. The fetcher has dropped the partition before the event
-// is delivered: nothing more is appended until it is added again.
+// Why a partition left its fetcher by itself. The fetcher has dropped the partition before the
+// event is delivered: nothing more is appended until it is added again.
 enum class FetchStop : uint8_t {
   kEpochAhead,       // a batch epoch above local_leader_epoch: EPOCH_FENCING (`epoch` says which)
   kLeaderUnknown,    // resolve the source leader again and re-add; not a failure (R10)
@@ -82,12 +83,13 @@ class FetchEvents {
   // First successful fetch whose batches passed the epoch checks, or was empty, after an add.
   virtual void OnFetching(const TopicIdPartition& partition) = 0;
   virtual void OnStopped(const FetchStopped& stopped) = 0;
-  // Proactive bump (fetcher-and-log.md 1.12 rule 2): ask for a local epoch above `source_epoch` + 10.
-  // At most one per partition until its local epoch changes. The partition keeps fetching.
+  // Proactive bump (fetcher-and-log.md 1.12 rule 2): ask for a local epoch above `source_epoch` +
+  // 10. At most one per partition until its local epoch changes. The partition keeps fetching.
   virtual void OnEpochNear(const TopicIdPartition& partition, int32_t source_epoch) = 0;
   // R12: [from, to) was not there any more at the source; the log restarted at `to`.
   virtual void OnGap(const TopicIdPartition& partition, int64_t from, int64_t to) = 0;
-  // A fetcher cannot reach `leader_id` of `mirror` (R10): metadata should be refreshed. Rate limited.
+  // A fetcher cannot reach `leader_id` of `mirror` (R10): metadata should be refreshed. Rate
+  // limited.
   virtual void OnSourceTrouble(const std::string& mirror, const std::string& reason) = 0;
 };
 
@@ -119,6 +121,13 @@ class MirrorFetching {
   virtual void Remove(const TopicIdPartition& partition, std::function<void()> done) = 0;
   // The destination's leader epoch rose; fetching goes on under the new one.
   virtual void UpdateLocalEpoch(const TopicIdPartition& partition, int32_t local_leader_epoch) = 0;
+  // Who leads the partition at the source, as a refresh of its metadata says. A partition fetched
+  // elsewhere is moved there, unless its fetcher has learned of a newer leader by itself: a broker
+  // that died tells nobody who follows it. Nothing is said about partitions not assigned.
+  virtual void UpdateSourceLeader(const TopicIdPartition& partition, int32_t leader_id,
+                                  const HostPort& leader, int32_t leader_epoch) {
+    (void)partition, (void)leader_id, (void)leader, (void)leader_epoch;
+  }
 
   // Any thread. nullopt when not assigned.
   virtual std::optional<FetchPosition> Position(const TopicIdPartition& partition) const = 0;

@@ -22,7 +22,7 @@ enum class FetchStage : uint8_t {
 
 struct PartitionFetchState {
   FetchStage stage = FetchStage::kTruncating;
-  int64_t fetch_offset = 0;           // next offset to request; the log's end plus what is queued for it
+  int64_t fetch_offset = 0;  // next offset to request; the log's end plus what is queued for it
   int32_t current_leader_epoch = -1;  // the source's, sent along
   int32_t last_fetched_epoch = -1;    // of the last batch in our log; -1 none or unknown
   std::optional<int64_t> lag;         // absent until the first successful fetch
@@ -33,9 +33,9 @@ struct PartitionFetchState {
   bool MustTruncate() const { return stage == FetchStage::kTruncating && !Delayed(); }
 };
 
-// A map that remembers the order of insertion. A fetch lists partitions in this order and the source
-// fills its answer in the order of the request: moving a partition to the end after it made progress
-// is what shares a limited answer fairly.
+// A map that remembers the order of insertion. A fetch lists partitions in this order and the
+// source fills its answer in the order of the request: moving a partition to the end after it made
+// progress is what shares a limited answer fairly.
 template <typename T>
 class FetchOrder {
  public:

@@ -14,8 +14,9 @@ namespace kmirror::fetcher {
 
 class PositionCell {
  public:
-  // Calls change(position) under the lock. `fresh`: from now on every successful fetch of the fetcher
-  // is news of this partition too, since an incremental answer leaves out what has not changed.
+  // Calls change(position) under the lock. `fresh`: from now on every successful fetch of the
+  // fetcher is news of this partition too, since an incremental answer leaves out what has not
+  // changed.
   template <typename F>
   void Update(bool fresh, std::shared_ptr<FetcherStats> fetcher, F change) {
     std::lock_guard lock(mutex_);

@@ -33,7 +33,8 @@ SlabRef SlabPool::Take() {
     slab = new Slab;
     slab->pool = this;
     slab->bytes = static_cast<uint8_t*>(::operator new(Slab::kBytes, kPage));
-    // Touched now, not while a sender waits: on a virtual machine the first touch of a page is dear.
+    // Touched now, not while a sender waits: on a virtual machine the first touch of a page is
+    // dear.
     std::memset(slab->bytes, 0, Slab::kBytes);
   }
   ++used_;

@@ -3,8 +3,8 @@
 // Uses a connection of its own: control requests never wait behind a long poll (design.md). The
 // production class is SourceClusterClient (src/fetcher), tests use a fake. Lane-confined to the
 // coordinator's lane; answers arrive there, each exactly once, kTimedOut after the request timeout,
-// kCancelled after Close. A source that cannot be reached answers kDisconnected, with the address and
-// reason in the text; the client itself reconnects with backoff and jitter per broker.
+// kCancelled after Close. A source that cannot be reached answers kDisconnected, with the address
+// and reason in the text; the client itself reconnects with backoff and jitter per broker.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct SourceMirror {
 
 // The source's answer about one partition that it mirrors, or mirrored, from us (3.1 step 3 and 4).
 struct SourceMirrorPosition {
-  bool authoritative = false;                    // R19, R20: every broker answered for it without error
+  bool authoritative = false;  // R19, R20: every broker answered for it without error
   bool active = false;                           // a mirror of it copying from us is not STOPPED
   std::string active_state;                      // for the error text
   int32_t last_mirror_epoch = -1;
@@ -76,12 +76,13 @@ class SourceCluster {
   virtual void Features(Answer<SourceFeatures> answer) = 0;
   // kUnsupportedVersion when the source does not mirror.
   virtual void ListMirrors(Answer<std::vector<SourceMirror>> answer) = 0;
-  virtual void MirrorPositions(std::string own_cluster_id, std::string topic, TopicIdPartition partition,
-                               Answer<SourceMirrorPosition> answer) = 0;
+  virtual void MirrorPositions(std::string own_cluster_id, std::string topic,
+                               TopicIdPartition partition, Answer<SourceMirrorPosition> answer) = 0;
   // One OffsetForLeaderEpoch exchange with the partition's source leader. `leader_epoch` is the
   // source's own, -1 unknown. Errors are Kafka's codes.
   virtual void EndOffsetForEpoch(std::string topic, int32_t partition, int32_t leader_id,
-                                 int32_t leader_epoch, int32_t epoch, Answer<host::EpochEnd> answer) = 0;
+                                 int32_t leader_epoch, int32_t epoch,
+                                 Answer<host::EpochEnd> answer) = 0;
   virtual void Close() = 0;
 };
 

@@ -1,8 +1,8 @@
 // SourceCluster over connections of its own to the brokers of the source.
 //
-// One connection a broker, opened when first needed and kept; a broker that failed is not tried again
-// before its backoff is over, and requests that any broker can answer go to the next one meanwhile.
-// Lane rule: the coordinator's lane.
+// One connection a broker, opened when first needed and kept; a broker that failed is not tried
+// again before its backoff is over, and requests that any broker can answer go to the next one
+// meanwhile. Lane rule: the coordinator's lane.
 #pragma once
 
 #include <chrono>
@@ -57,7 +57,8 @@ class SourceClusterClient : public SourceCluster {
   };
   struct PositionQuery;
 
-  // Registers an answer that is to be given once; Finish gives it. 0: closed, and it will be told so.
+  // Registers an answer that is to be given once; Finish gives it. 0: closed, and it will be told
+  // so.
   template <typename T>
   std::function<void(Result<T>)> Begin(Answer<T> answer);
 

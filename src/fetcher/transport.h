@@ -1,5 +1,5 @@
-// How fetchers and the clients of a source cluster talk to a Kafka broker: one connection, requests in
-// order, answers whole or as they arrive. src/net implements it over TCP; tests script it.
+// How fetchers and the clients of a source cluster talk to a Kafka broker: one connection, requests
+// in order, answers whole or as they arrive. src/net implements it over TCP; tests script it.
 //
 // Lane rule: everything here belongs to the lane the connection was made with. Nothing blocks. No
 // callback runs inside the call that asks for it, and none after the connection was destroyed.
@@ -53,8 +53,8 @@ struct ConnectionOptions {
   size_t max_response_bytes = 64u << 20;             // a longer answer closes the connection
 };
 
-// A request without its header. `timeout` runs from the moment it is written, anew with every byte of
-// the answer that arrives, and stands still while the reader has no room.
+// A request without its header. `timeout` runs from the moment it is written, anew with every byte
+// of the answer that arrives, and stands still while the reader has no room.
 struct OutgoingRequest {
   int16_t api_key = 0;
   int16_t api_version = 0;
@@ -68,19 +68,20 @@ class ResponseSink {
   virtual ~ResponseSink() = default;
   // The header was read; `bytes` of body follow (0 is possible). An error closes the connection.
   virtual Status Begin(size_t bytes) = 0;
-  // Where the next bytes go; `left` (> 0) are still to come. Empty: no room now, reading stops until
-  // Connection::Resume. May be asked again without a Received in between.
+  // Where the next bytes go; `left` (> 0) are still to come. Empty: no room now, reading stops
+  // until Connection::Resume. May be asked again without a Received in between.
   virtual std::span<uint8_t> Room(size_t left) = 0;
   // `bytes` (> 0) were put at the start of what the last Room gave. An error closes the connection.
   virtual Status Received(size_t bytes) = 0;
-  // The last call: OK when the whole body was received, else what failed. May destroy the connection.
+  // The last call: OK when the whole body was received, else what failed. May destroy the
+  // connection.
   virtual void Done(Status status) = 0;
 };
 
-// One connection to one broker. Requests are sent one after another, each when the answer of the one
-// before is complete. After a failure (peer closed, timeout, bytes that do not decode, an answer with
-// another correlation id) every request is answered with kDisconnected, kTimedOut or kMalformed and
-// the connection stays closed: its owner makes a new one, with backoff.
+// One connection to one broker. Requests are sent one after another, each when the answer of the
+// one before is complete. After a failure (peer closed, timeout, bytes that do not decode, an
+// answer with another correlation id) every request is answered with kDisconnected, kTimedOut or
+// kMalformed and the connection stays closed: its owner makes a new one, with backoff.
 class Connection {
  public:
   using Answer = std::function<void(Result<std::vector<uint8_t>>)>;  // the body
@@ -109,7 +110,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // `lane` outlives the connection. Any thread may make connections.
-  virtual std::unique_ptr<Connection> NewConnection(host::Lane* lane, ConnectionOptions options) = 0;
+  virtual std::unique_ptr<Connection> NewConnection(host::Lane* lane,
+                                                    ConnectionOptions options) = 0;
 };
 
 }  // namespace kmirror::fetcher

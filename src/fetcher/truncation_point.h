@@ -18,9 +18,9 @@ struct TruncationPoint {
 
 // `source`: the source's answer for an epoch of ours (or the diverging epoch of a fetch answer).
 // `local`: our own answer for source.epoch, undefined when we know no epoch at or below it.
-// `fetch_offset`: where the partition would fetch. `log_end`: our end.
-// An undefined source offset says "cut at fetch_offset", as in Kafka; mirrors ask with a lower epoch
-// instead (R26) and never come here with it.
+// `fetch_offset`: where the partition would fetch. `log_end`: our end. An undefined source offset
+// says "cut at fetch_offset", as in Kafka; mirrors ask with a lower epoch instead (R26) and never
+// come here with it.
 inline TruncationPoint FindTruncationPoint(host::EpochEnd source, host::EpochEnd local,
                                            int64_t fetch_offset, int64_t log_end) {
   if (source.end_offset == -1) return {fetch_offset, true};

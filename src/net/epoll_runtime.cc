@@ -291,7 +291,8 @@ uint64_t EpollRuntime::Random() {
   return generator();
 }
 
-void EpollRuntime::Log(host::LogLevel level, std::string_view area, std::string_view line) noexcept {
+void EpollRuntime::Log(host::LogLevel level, std::string_view area,
+                       std::string_view line) noexcept {
   if (log_) log_(level, area, line);
 }
 

@@ -1,8 +1,9 @@
 // A host::Runtime on threads: every lane is one thread with an epoll of its own. For processes that
 // have no event loop to offer (kmirrord, benchmarks, tests over real sockets).
 //
-// Thread-safe. REQUIRES at destruction: every lane it made has been destroyed. A lane may be destroyed
-// on itself; its thread then ends after the running callback, and the runtime's destructor waits for it.
+// Thread-safe. REQUIRES at destruction: every lane it made has been destroyed. A lane may be
+// destroyed on itself; its thread then ends after the running callback, and the runtime's
+// destructor waits for it.
 #pragma once
 
 #include <chrono>

@@ -22,15 +22,16 @@ using fetcher::OutgoingRequest;
 using fetcher::ResponseSink;
 
 constexpr int kMarkMax = 512 << 10;
-constexpr size_t kHeaderMaxBytes = 1024;       // Kafka's response headers carry no tags; a few are borne
+constexpr size_t kHeaderMaxBytes = 1024;  // Kafka's response headers carry no tags; a few are borne
 constexpr int kReadsPerWake = 64;              // then other tasks of the lane have their turn
-constexpr int16_t kFirstVersionsVersion = 3;   // brings features; older brokers refuse it and say so
+constexpr int16_t kFirstVersionsVersion = 3;  // brings features; older brokers refuse it and say so
 constexpr size_t kGatherStep = 64 << 10;
 
 std::string ErrnoText(int error) { return std::strerror(error); }
 
 int32_t ReadInt32(const uint8_t* at) {
-  return static_cast<int32_t>(static_cast<uint32_t>(at[0]) << 24 | static_cast<uint32_t>(at[1]) << 16 |
+  return static_cast<int32_t>(static_cast<uint32_t>(at[0]) << 24 |
+                              static_cast<uint32_t>(at[1]) << 16 |
                               static_cast<uint32_t>(at[2]) << 8 | at[3]);
 }
 
@@ -499,8 +500,9 @@ void KafkaConnection::ArmTimer(std::chrono::nanoseconds delay) {
 
 void KafkaConnection::OnTimer() {
   if (state_ == State::kResolving || state_ == State::kConnecting) {
-    return Fail({ErrorCode::kTimedOut, "no connection within " +
-                                           std::to_string(options_.connect_timeout.count()) + " ms"});
+    return Fail(
+        {ErrorCode::kTimedOut,
+         "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms"});
   }
   if (!in_flight_) return;
   if (progress_ || paused_) return ArmTimer(queue_.front().request.timeout);

@@ -1,9 +1,9 @@
 // fetcher::Connection over one TCP socket: see src/fetcher/transport.h for the contract.
 //
-// Reading follows what was measured against a real Kafka (docs/decisions, design.md): wait in epoll,
-// then receive without blocking; while an answer is under way the low-water mark is the least of the
-// room, the rest of the answer and 512 KiB, so that the wake-ups are few; TCP_QUICKACK before every
-// wait, since a sender of several sections would otherwise stall on our delayed ACK.
+// Reading follows what was measured against a real Kafka (docs/decisions, design.md): wait in
+// epoll, then receive without blocking; while an answer is under way the low-water mark is the
+// least of the room, the rest of the answer and 512 KiB, so that the wake-ups are few; TCP_QUICKACK
+// before every wait, since a sender of several sections would otherwise stall on our delayed ACK.
 #pragma once
 
 #include <array>

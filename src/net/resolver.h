@@ -1,6 +1,6 @@
-// Host names to addresses without blocking a lane. Numeric addresses are answered at once; names go to
-// one thread of the resolver's own, started with the first name: getaddrinfo is the only call of this
-// library that may block for long, and no lane may.
+// Host names to addresses without blocking a lane. Numeric addresses are answered at once; names go
+// to one thread of the resolver's own, started with the first name: getaddrinfo is the only call of
+// this library that may block for long, and no lane may.
 //
 // Thread-safe.
 #pragma once

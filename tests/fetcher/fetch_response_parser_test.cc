@@ -1,4 +1,5 @@
-// The walk over Fetch answers: any split of the bytes gives the same sets, and no length is believed.
+// The walk over Fetch answers: any split of the bytes gives the same sets, and no length is
+// believed.
 #include "src/fetcher/fetch_response_parser.h"
 
 #include <gmock/gmock.h>
@@ -256,7 +257,8 @@ TEST_F(ParserTest, BatchesGoOnInTheNextSlabWithoutBeingMoved) {
   Bytes records;
   int64_t offset = 0;
   while (records.size() < (5u << 20)) {
-    const Bytes batch = DataBatch({.base_offset = offset}, 1, 16000 + static_cast<size_t>(offset) % 77);
+    const Bytes batch =
+        DataBatch({.base_offset = offset}, 1, 16000 + static_cast<size_t>(offset) % 77);
     records.insert(records.end(), batch.begin(), batch.end());
     ++offset;
   }
@@ -328,7 +330,8 @@ TEST_F(ParserTest, ImpossibleBatchSizesAreCorruptAndNotAllocated) {
   for (const uint32_t size : {0u, 13u, 48u, 0x80000000u, 0xffffffffu}) {
     Reset();
     Bytes records = DataBatch({.base_offset = 0}, 2);
-    for (int i = 0; i < 4; ++i) records[8 + static_cast<size_t>(i)] = static_cast<uint8_t>(size >> (24 - 8 * i));
+    for (int i = 0; i < 4; ++i)
+      records[8 + static_cast<size_t>(i)] = static_cast<uint8_t>(size >> (24 - 8 * i));
     ASSERT_TRUE(Feed(12, One(records)).ok());
     EXPECT_TRUE(out.partitions.at(0).end.corrupt) << size;
   }
@@ -426,7 +429,8 @@ TEST_F(ParserTest, AnAnswerThatEndsEarlyOrLateIsMalformed) {
 }
 
 TEST_F(ParserTest, NoByteOfAnAnswerCanBreakIt) {
-  // Every byte of an answer set to every of a few nasty values: an error or sets, never anything else.
+  // Every byte of an answer set to every of a few nasty values: an error or sets, never anything
+  // else.
   for (const int16_t version : {int16_t{10}, int16_t{12}, int16_t{16}}) {
     const Bytes body = Encode(Sample(version), version);
     for (size_t at = 0; at < body.size(); ++at) {

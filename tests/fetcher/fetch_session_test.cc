@@ -226,7 +226,8 @@ TEST(FetchOrderTest, KeepsInsertionOrderAndMovesToTheEnd) {
 }
 
 TEST(FetcherIdTest, IsKafkasHash) {
-  // String.hashCode: "orders" and a name whose hash wraps around, as the Java library computes them.
+  // String.hashCode: "orders" and a name whose hash wraps around, as the Java library computes
+  // them.
   EXPECT_EQ(JavaStringHash("orders"), -1008770331);
   EXPECT_EQ(JavaStringHash("polygenelubricants"), INT32_MIN);
   EXPECT_EQ(JavaStringHash(""), 0);

@@ -149,7 +149,8 @@ TEST_F(MirrorTest, PartitionsTakeTurnsUnderASmallAnswerLimit) {
   Start();
   Add(busy, "t");
   Add(other, "t");
-  // The other's three batches need at most as many answers as both together, not all of the busy one's.
+  // The other's three batches need at most as many answers as both together, not all of the busy
+  // one's.
   ASSERT_TRUE(CaughtUp(other, "t"));
   EXPECT_LT(LogOf(busy).View().end, 20);
   ASSERT_TRUE(CaughtUp(busy, "t"));
@@ -369,6 +370,52 @@ TEST_F(MirrorTest, PositionTellsLagAndAge) {
   position = manager->Position(key);
   EXPECT_GT(position->learned_ns, learned + 8'000'000'000);
   EXPECT_EQ(position->caught_up_ns, position->learned_ns);
+}
+
+TEST_F(MirrorTest, IdlePartitionsMakeWayForBusyOnes) {
+  std::vector<TopicIdPartition> keys;
+  for (int i = 0; i < 150; ++i) keys.push_back(Topic("t", i));
+  Start();
+  for (const auto& key : keys) Add(key, "t");
+  ASSERT_TRUE(Until([&] { return events.fetching.size() == 150; }));
+  EXPECT_EQ(manager->fetcher_count(), 1u);
+  runtime.Advance(25s);
+  for (int i = 0; i < 10; ++i) source.Append("t", i);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(CaughtUp(keys[static_cast<size_t>(i)], "t"));
+  runtime.Advance(15s);
+  // 140 are idle: 40 of them went, the ten busy ones stayed.
+  ASSERT_EQ(manager->fetcher_count(), 2u);
+  std::set<int32_t> cold;
+  for (const auto& fetch : source.Fetches()) {
+    if (fetch.max_wait_ms != MirrorFetcherThread::kColdWaitMs) continue;
+    for (const auto& topic : fetch.topics) {
+      for (const auto& partition : topic.partitions) cold.insert(partition.partition);
+    }
+  }
+  EXPECT_EQ(cold.size(), 40u);
+  EXPECT_GE(*cold.begin(), 10);
+  // The first byte brings one back at once, and a cold one's trim is followed too.
+  const int32_t one = *cold.begin();
+  const auto& key = keys[static_cast<size_t>(one)];
+  const size_t before = source.Fetches().size();
+  source.Append("t", one, 3);
+  ASSERT_TRUE(CaughtUp(key, "t", 1s));
+  source.Append("t", one, 2);
+  ASSERT_TRUE(CaughtUp(key, "t", 1s));
+  ExpectSameBytes(key, "t");
+  bool hot_again = false;
+  const auto fetches = source.Fetches();
+  for (size_t i = before; i < fetches.size(); ++i) {
+    if (fetches[i].max_wait_ms != 500) continue;
+    for (const auto& topic : fetches[i].topics) {
+      for (const auto& partition : topic.partitions) hot_again |= partition.partition == one;
+    }
+  }
+  EXPECT_TRUE(hot_again);
+  EXPECT_EQ(events.fetching.size(), 150u) << "told once, whatever the temperature";
+  EXPECT_THAT(events.stopped, IsEmpty());
+  EXPECT_EQ(source.Count(23), 0u) << "no epoch exchange is needed in between";
+  for (const auto& k : keys) EXPECT_TRUE(manager->Position(k).has_value());
 }
 
 TEST_F(MirrorTest, CountersAreCollectedByMirrorAndOutliveTheFetcher) {

@@ -79,7 +79,8 @@ class MirrorTest : public ::testing::Test {
     MirrorFetcherManager::Options options;
     options.broker_id = 7;
     options.num_fetchers = fetchers;
-    manager = std::make_unique<MirrorFetcherManager>(&runtime, lane.get(), &events, &source, options);
+    manager =
+        std::make_unique<MirrorFetcherManager>(&runtime, lane.get(), &events, &source, options);
     manager->SetMirror(std::make_shared<MirrorSourceConfig>(config));
   }
 

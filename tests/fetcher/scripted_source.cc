@@ -220,7 +220,8 @@ class FakeConnection : public Connection {
 std::vector<uint8_t> ScriptedSource::Partition::Bytes(int64_t from) const {
   std::vector<uint8_t> all;
   for (const Batch& batch : batches) {
-    if (batch.info.last_offset >= from) all.insert(all.end(), batch.bytes.begin(), batch.bytes.end());
+    if (batch.info.last_offset >= from)
+      all.insert(all.end(), batch.bytes.begin(), batch.bytes.end());
   }
   return all;
 }
@@ -277,7 +278,8 @@ void ScriptedSource::AppendBatch(const std::string& topic, int32_t index,
 void ScriptedSource::LoseTail(const std::string& topic, int32_t index, int64_t offset,
                               int32_t new_epoch) {
   Partition& partition = At(topic, index);
-  std::erase_if(partition.batches, [offset](const Batch& b) { return b.info.last_offset >= offset; });
+  std::erase_if(partition.batches,
+                [offset](const Batch& b) { return b.info.last_offset >= offset; });
   partition.end = partition.high_watermark =
       partition.batches.empty() ? offset : partition.batches.back().info.last_offset + 1;
   partition.leader_epoch = new_epoch;

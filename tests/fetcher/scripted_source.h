@@ -1,6 +1,6 @@
-// A source cluster for tests: partitions with real batches, brokers that answer Fetch (with sessions
-// as KIP-227 has them), OffsetForLeaderEpoch, ListOffsets and Metadata in real bytes, and faults.
-// Everything runs on the lanes of a ManualRuntime: no threads, no sockets, no real clock.
+// A source cluster for tests: partitions with real batches, brokers that answer Fetch (with
+// sessions as KIP-227 has them), OffsetForLeaderEpoch, ListOffsets and Metadata in real bytes, and
+// faults. Everything runs on the lanes of a ManualRuntime: no threads, no sockets, no real clock.
 #pragma once
 
 #include <chrono>

@@ -135,7 +135,8 @@ TEST_F(SourceClientTest, DescribesTopicsThroughTheFirstBrokerThatAnswers) {
 
 TEST_F(SourceClientTest, NoTopicsMeansNoneAndAllIsAskedForByListing) {
   EXPECT_TRUE(Describe({})->topics.empty());
-  const auto names = Call<std::vector<std::string>>([&](auto answer) { client->ListTopics(answer); });
+  const auto names =
+      Call<std::vector<std::string>>([&](auto answer) { client->ListTopics(answer); });
   ASSERT_TRUE(names.ok());
   EXPECT_THAT(*names, ElementsAre("t", "u"));
 }
@@ -225,9 +226,11 @@ TEST_F(SourceClientTest, AMirrorThatStillCopiesFromUsIsActive) {
 
 TEST_F(SourceClientTest, CloseCancelsWhatIsOpenAndWhatComesLater) {
   std::vector<ErrorCode> codes;
-  client->DescribeTopics({"t"}, [&](Result<SourceMetadata> r) { codes.push_back(r.status().code()); });
+  client->DescribeTopics({"t"},
+                         [&](Result<SourceMetadata> r) { codes.push_back(r.status().code()); });
   client->Close();
-  client->DescribeTopics({"t"}, [&](Result<SourceMetadata> r) { codes.push_back(r.status().code()); });
+  client->DescribeTopics({"t"},
+                         [&](Result<SourceMetadata> r) { codes.push_back(r.status().code()); });
   runtime.RunUntilIdle();
   EXPECT_THAT(codes, ElementsAre(ErrorCode::kCancelled, ErrorCode::kCancelled));
 }

@@ -274,6 +274,33 @@ TEST_F(FaultTest, FollowsTheLeaderThatAnAnswerNamesAtOnce) {
   ASSERT_TRUE(Until([&] { return manager->fetcher_count() == 1; }));
 }
 
+TEST_F(FaultTest, ADeadLeaderIsLeftWhenMetadataNamesItsSuccessor) {
+  source.brokers = {1, 2};
+  const auto key = Copied(3);
+  source.down.insert(1);
+  source.Cut(1);
+  runtime.Advance(1min);
+  auto& partition = source.At("t", 0);
+  partition.leader = 2;
+  partition.leader_epoch = 1;
+  source.Append("t", 0, 4);
+  // Metadata from before the election changes nothing.
+  manager->UpdateSourceLeader(key, 1, ScriptedSource::Address(1), 0);
+  manager->UpdateSourceLeader(key, -1, {}, 1);
+  runtime.Advance(1s);
+  EXPECT_EQ(LogOf(key).View().end, 3);
+  manager->UpdateSourceLeader(key, 2, ScriptedSource::Address(2), 1);
+  ASSERT_TRUE(CaughtUp(key, "t", 1s));
+  ExpectSameBytes(key, "t");
+  runtime.RunUntilIdle();
+  EXPECT_EQ(manager->Position(key)->unreachable_since_ns, 0);
+  // Nor does older metadata take it back.
+  manager->UpdateSourceLeader(key, 1, ScriptedSource::Address(1), 0);
+  source.Append("t", 0, 2);
+  ASSERT_TRUE(CaughtUp(key, "t", 1s));
+  EXPECT_THAT(events.stopped, IsEmpty());
+}
+
 TEST_F(FaultTest, ANewEpochOfTheSameLeaderIsTakenOverInPlace) {
   const auto key = Copied(3);
   auto& partition = source.At("t", 0);

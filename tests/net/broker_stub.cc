@@ -48,7 +48,8 @@ void BrokerStub::Peer::Send(const std::vector<uint8_t>& bytes) {
   }
 }
 
-void BrokerStub::Peer::Answer(int32_t correlation, const std::vector<uint8_t>& body, bool flexible) {
+void BrokerStub::Peer::Answer(int32_t correlation, const std::vector<uint8_t>& body,
+                              bool flexible) {
   protocol::Writer out;
   out.PutInt32(static_cast<int32_t>(4 + (flexible ? 1 : 0) + body.size()));
   out.PutInt32(correlation);

@@ -1,5 +1,5 @@
-// A TCP server of one thread a connection that answers Kafka frames as a test says. Blocking sockets,
-// so that it shares nothing with the code under test.
+// A TCP server of one thread a connection that answers Kafka frames as a test says. Blocking
+// sockets, so that it shares nothing with the code under test.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Connections over real sockets: negotiation, order, streamed answers, and everything a peer may do.
+// Connections over real sockets: negotiation, order, streamed answers, and everything a peer may
+// do.
 #include "src/net/kafka_connection.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +91,8 @@ class KafkaConnectionTest : public ::testing::Test {
       connection->Open([&](Status status) { opened.set_value(std::move(status)); });
     });
     auto future = opened.get_future();
-    if (future.wait_for(kPatience) != std::future_status::ready) return {ErrorCode::kTimedOut, "test"};
+    if (future.wait_for(kPatience) != std::future_status::ready)
+      return {ErrorCode::kTimedOut, "test"};
     return future.get();
   }
   static OutgoingRequest Fetch(Bytes body, std::chrono::milliseconds timeout = 30s) {
@@ -99,7 +101,8 @@ class KafkaConnectionTest : public ::testing::Test {
   Result<Bytes> Ask(OutgoingRequest request) {
     std::promise<Result<Bytes>> answer;
     OnLane([&] {
-      connection->Ask(std::move(request), [&](Result<Bytes> got) { answer.set_value(std::move(got)); });
+      connection->Ask(std::move(request),
+                      [&](Result<Bytes> got) { answer.set_value(std::move(got)); });
     });
     return answer.get_future().get();
   }
@@ -118,9 +121,10 @@ void Echo(BrokerStub::Peer& peer) {
   while (peer.Read(&request)) {
     // Key, version, correlation, client id, tags: what is left is the body.
     const size_t header = 8 + 2 + std::strlen("test-client") + 1;
-    peer.Answer(request.correlation,
-                Bytes(request.frame.begin() + static_cast<std::ptrdiff_t>(header), request.frame.end()),
-                true);
+    peer.Answer(
+        request.correlation,
+        Bytes(request.frame.begin() + static_cast<std::ptrdiff_t>(header), request.frame.end()),
+        true);
   }
 }
 
