@@ -422,8 +422,8 @@ void PartitionDriver::AwaitSource(std::string why, Next then) {
   sync::SourceWatch* source = Source();
   if (source == nullptr) return RetryLater(std::move(then));
   on_source_ = std::move(then);
-  // A refresh that answered and did not help is not repeated at once: what is missing may be missing
-  // for good (a partition the source does not have, 4.3).
+  // A refresh that answered and did not help is not repeated at once: what is missing may be
+  // missing for good (a partition the source does not have, 4.3).
   if (soft_failures_++ == 0) return source->RefreshSoon();
   After(statemachine::RetryDelay(kSoftInitial, kSoftCap, soft_failures_,
                                  context_->host.runtime->Random()),
