@@ -1,5 +1,6 @@
 #include "src/coordinator/state_shard.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/statemachine/retry_backoff.h"
@@ -99,6 +100,13 @@ Result<StateShard::Record> StateShard::Read(const StateKey& key) const {
   if (!loaded_) {
     return Status(ErrorCode::kCoordinatorLoadInProgress,
                   "shard " + std::to_string(index_) + " of __mirror_state is loading");
+  }
+  const auto is_for_key = [&key](const Pending& pending) { return pending.key == key; };
+  if (std::any_of(queue_.begin(), queue_.end(), is_for_key) ||
+      (in_flight_ != nullptr &&
+       std::any_of(in_flight_->batch.begin(), in_flight_->batch.end(), is_for_key))) {
+    return Status(ErrorCode::kCoordinatorLoadInProgress,
+                  "a write of " + key.Text() + " is under way");
   }
   const auto it = records_.find(key);
   return it == records_.end() ? Record{} : it->second;

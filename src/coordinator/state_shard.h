@@ -39,7 +39,9 @@ class StateShard {
   void Load();
   bool loaded() const { return loaded_; }
 
-  // kCoordinatorLoadInProgress while not loaded; a key without a record reads as UNKNOWN.
+  // kCoordinatorLoadInProgress while not loaded, and while a write of the key is under way: what it
+  // reads now may not be true any more when the reader, a new leader, acts on it. A key without a
+  // record reads as UNKNOWN.
   Result<Record> Read(const StateKey& key) const;
   // Answers once, on the lane: the new record, or why not (1.4).
   void Write(const StateKey& key, const statemachine::StateWrite& write, WriteDone done);

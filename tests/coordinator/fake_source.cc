@@ -292,7 +292,7 @@ void FakeFetching::Poll(const TopicIdPartition& partition, uint64_t generation) 
   if (slot == nullptr) return;
   while (slot != nullptr && Step(partition, *slot)) slot = current();
   if (current() == nullptr) return;
-  lane_->RunAfter(std::chrono::milliseconds(20), [this, alive = alive_, partition, generation] {
+  lane_->RunAfter(poll, [this, alive = alive_, partition, generation] {
     if (*alive) Poll(partition, generation);
   });
 }

@@ -5,6 +5,7 @@
 // refuses or loses answers by call ("DescribeTopics", "EndOffsetForEpoch", ...).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -117,6 +118,7 @@ class FakeFetching final : public fetcher::MirrorFetching {
   // At most this many batches more are copied in all; -1 no limit.
   void Limit(int64_t batches) { limit_ = batches; }
 
+  std::chrono::milliseconds poll{20};  // between two looks at a source that had nothing new
   int adds = 0;
   int removes = 0;
   int restarts = 0;                  // SetMirror calls

@@ -802,5 +802,25 @@ TEST_F(LifeCycle, AShutdownLeavesNothingBehindThatCallsTheHost) {
   EXPECT_TRUE(answer.has_value());
 }
 
+TEST_F(LifeCycle, ANewLeaderWaitsForTheStateWriteOfTheOldOne) {
+  StartCaughtUp(3, 5);
+  ASSERT_EQ(c.Stop(), ErrorCode::kNone);
+  ASSERT_TRUE(c.RunUntilState(S::kStopped));
+  c.host.state_topic().script().Next("Append", Fault::kHold);
+  ASSERT_EQ(c.Start(), ErrorCode::kNone);
+  ASSERT_TRUE(c.RunUntil([&] { return c.host.state_topic().script().held("Append") == 1; }));
+  // PREPARING of the old leader is on its way. The new one must not take STOPPED for the truth.
+  ASSERT_TRUE(c.host.controller().ElectNow(c.Id(), 9).ok());
+  c.runtime.RunUntilIdle();
+  ASSERT_TRUE(c.host.controller().ElectNow(c.Id(), 0).ok());
+  ASSERT_EQ(c.Stop(), ErrorCode::kNone);
+  c.Advance(seconds(10));
+  EXPECT_EQ(c.Produce(), ErrorCode::kNotEnoughReplicas);
+  c.host.state_topic().script().Release();
+  ASSERT_TRUE(c.RunUntilState(S::kStopped));
+  EXPECT_EQ(c.Produce(), ErrorCode::kNone);
+  EXPECT_EQ(c.Path(), "PREPARING MIRRORING STOPPING STOPPED PREPARING STOPPING STOPPED");
+}
+
 }  // namespace
 }  // namespace kmirror::coordinator
