@@ -98,6 +98,12 @@ class ScriptedSource : public Transport {
   // Breaks every open connection (of one broker; -1 all).
   void Cut(int32_t broker = -1);
 
+  // The answer's body to a request that came another way; nullopt: nothing to say yet (a fetch
+  // without data, unless it is out of patience).
+  std::optional<std::vector<uint8_t>> Serve(const Asked& request, bool out_of_patience) {
+    return Answer(request, out_of_patience, nullptr);
+  }
+
   // ---- What was asked.
   std::vector<Asked> asked;
   size_t Count(int16_t api_key) const;
