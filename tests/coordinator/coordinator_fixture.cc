@@ -14,16 +14,18 @@ using conformance::MemoryController;
 using conformance::MemoryLog;
 using conformance::MemoryStateTopic;
 
-conformance::MemoryHostOptions HostOptions() {
+conformance::MemoryHostOptions HostOptions(int32_t broker) {
   conformance::MemoryHostOptions options;
   options.cluster_id = "memory-cluster-BBBBBBB";
   options.state_partitions = 5;
+  options.broker = broker;
   return options;
 }
 
 }  // namespace
 
-Cluster::Cluster(uint64_t seed) : runtime(seed), host(&runtime, HostOptions()), source(&runtime) {}
+Cluster::Cluster(uint64_t seed, int32_t broker)
+    : runtime(seed), host(&runtime, HostOptions(broker)), source(&runtime) {}
 
 Cluster::~Cluster() {
   host.Detach();

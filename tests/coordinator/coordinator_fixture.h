@@ -32,7 +32,7 @@ using DescribedPartition = protocol::DescribeClusterMirrorsResponse::DescribedPa
 
 class Cluster {
  public:
-  explicit Cluster(uint64_t seed = 1);
+  explicit Cluster(uint64_t seed = 1, int32_t broker = 0);
   ~Cluster();
 
   // A new process: nothing in memory, what is on disk is there.
