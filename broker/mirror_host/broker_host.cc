@@ -35,11 +35,12 @@ BrokerHost::BrokerHost(Controller& controller, LogDirectory& logs, const BrokerC
       node_id_(config.node_id),
       runtime_(runtime),
       changes_(1),
+      states_(1),
       disk_(kDiskThreads),
       host_logs_(&logs, &disk_),
       host_controller_(&controller, &changes_),
       state_topic_(
-          &controller, &logs, &changes_, &disk_,
+          &controller, &logs, &changes_, &states_, &disk_,
           {config.mirror_state_topic_num_partitions, [&runtime] { return runtime.WallMs(); }}),
       peers_(this) {}
 
@@ -71,6 +72,7 @@ void BrokerHost::Detach() {
 void BrokerHost::Stop() {
   Detach();
   changes_.Stop();
+  states_.Stop();
   disk_.Stop();
 }
 

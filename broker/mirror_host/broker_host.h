@@ -57,6 +57,7 @@ class BrokerHost final : private MetadataListener {
   const int32_t node_id_;
   host::Runtime& runtime_;
   WorkerPool changes_;
+  WorkerPool states_;
   WorkerPool disk_;
   HostLogs host_logs_;
   HostController host_controller_;

@@ -1,5 +1,7 @@
 #include "broker/mirror_host/host_state_topic.h"
 
+#include <cstddef>
+#include <latch>
 #include <utility>
 
 #include "kmirror/log/batch.h"
@@ -19,11 +21,13 @@ Status Damaged(int32_t shard, const std::string& what) {
 }  // namespace
 
 HostStateTopic::HostStateTopic(broker::Controller* controller, LogDirectory* logs,
-                               WorkerPool* changes, WorkerPool* workers, Options options)
+                               WorkerPool* changes, WorkerPool* writer, WorkerPool* syncs,
+                               Options options)
     : controller_(controller),
       logs_(logs),
       changes_(changes),
-      workers_(workers),
+      writer_(writer),
+      syncs_(syncs),
       options_(std::move(options)) {
   const TopicPtr topic = controller_->image()->topics.Find(kMirrorStateTopic);
   // Fixed after first use (coordinator.md 1.2), whatever the config says later.
@@ -47,12 +51,44 @@ Result<std::shared_ptr<Replica>> HostStateTopic::Shard(int32_t shard) const {
 
 void HostStateTopic::Append(int32_t shard, std::vector<host::StateRecord> records,
                             host::Completion done) {
-  const bool taken = workers_->Run(
-      [this, shard, records = std::move(records), done] { done(AppendNow(shard, records)); });
-  if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back({shard, std::move(records), std::move(done)});
+  }
+  // One task a request; the first to run takes all that wait and leaves the others nothing.
+  if (writer_->Run([this] { WriteWaiting(); })) return;
+  std::vector<Waiting> refused;
+  {
+    const std::lock_guard lock(mutex_);
+    refused.swap(waiting_);
+  }
+  for (Waiting& waiting : refused) {
+    waiting.done({ErrorCode::kCancelled, "the broker is shutting down"});
+  }
 }
 
-Status HostStateTopic::AppendNow(int32_t shard, const std::vector<host::StateRecord>& records) {
+void HostStateTopic::WriteWaiting() {
+  std::vector<Waiting> group;
+  {
+    const std::lock_guard lock(mutex_);
+    group.swap(waiting_);
+  }
+  Written written;
+  std::vector<Status> answers;
+  answers.reserve(group.size());
+  for (const Waiting& waiting : group) {
+    answers.push_back(Write(waiting.shard, waiting.records, &written));
+  }
+  const std::map<int32_t, Status> synced = SyncAll(written);
+  for (size_t i = 0; i < group.size(); ++i) {
+    const auto sync = synced.find(group[i].shard);
+    if (answers[i].ok() && sync != synced.end()) answers[i] = sync->second;
+    group[i].done(std::move(answers[i]));
+  }
+}
+
+Status HostStateTopic::Write(int32_t shard, const std::vector<host::StateRecord>& records,
+                             Written* written) {
   const auto replica = Shard(shard);
   if (!replica.ok()) return replica.status();
   if (records.empty()) return Status::Ok();
@@ -70,13 +106,31 @@ Status HostStateTopic::AppendNow(int32_t shard, const std::vector<host::StateRec
   }
   std::vector<uint8_t> batch = builder.Build();
   const auto appended = log.AppendInternal(batch, (*replica)->leader_epoch());
-  if (!appended.ok()) return appended.status();
-  return log.Sync().status();
+  if (appended.ok()) written->emplace(shard, *replica);
+  return appended.status();
+}
+
+std::map<int32_t, Status> HostStateTopic::SyncAll(const Written& written) {
+  std::map<int32_t, Status> answers;
+  // Shared: the last to count down may still be inside when the wait is over.
+  const auto left = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(written.size()));
+  for (const auto& [shard, replica] : written) {
+    Status* answer = &answers[shard];  // entries of a map stay where they are
+    const bool taken = syncs_->Run([answer, log = replica->log_ptr(), left] {
+      *answer = log->Sync().status();
+      left->count_down();
+    });
+    if (taken) continue;
+    *answer = {ErrorCode::kCancelled, "the broker is shutting down"};
+    left->count_down();
+  }
+  left->wait();
+  return answers;
 }
 
 void HostStateTopic::Replay(int32_t shard, EachRecord each, host::Completion done) {
   const bool taken =
-      workers_->Run([this, shard, each = std::move(each), done] { done(ReplayNow(shard, each)); });
+      writer_->Run([this, shard, each = std::move(each), done] { done(ReplayNow(shard, each)); });
   if (!taken) done({ErrorCode::kCancelled, "the broker is shutting down"});
 }
 
