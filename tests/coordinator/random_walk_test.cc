@@ -26,6 +26,7 @@ constexpr int kPartitions = 2;
 class Walk {
  public:
   explicit Walk(uint64_t seed) : random_(seed), c_(seed) {
+    c_.runtime.ShuffleLanes(seed % 2 == 1);
     Boot();
     c_.source.AddTopic("t", kPartitions);
     for (int p = 0; p < kPartitions; ++p) {
