@@ -222,7 +222,9 @@ void Connection::OnReadable() {
   }
   char byte = 0;
   const ssize_t got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK);
-  if (got == 0 || (got < 0 && !WouldBlock(errno) && errno != EINTR)) {
+  if (got < 0 && (WouldBlock(errno) || errno == EINTR)) {
+    WaitReadable();  // woken for what had been read already
+  } else if (got <= 0) {
     Close("closed by the client while its request was waiting");
   }
   // Otherwise the next request is there already; it is read after this one.

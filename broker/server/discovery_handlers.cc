@@ -277,7 +277,11 @@ void HandleDescribeTopicPartitions(Services& services, RequestPtr request) {
     answer.topic_authorized_operations = kTopicOperations;
     int32_t index = first;
     for (; index < topic->partition_count() && left > 0; ++index, --left) {
-      FillPartition(services, *topic, index, &answer.partitions.emplace_back());
+      auto& partition = answer.partitions.emplace_back();
+      FillPartition(services, *topic, index, &partition);
+      // Nullable in the schema, and yet Kafka's admin client cannot live with null.
+      partition.eligible_leader_replicas.emplace();
+      partition.last_known_elr.emplace();
     }
     if (index < topic->partition_count()) {
       response.next_cursor.emplace();

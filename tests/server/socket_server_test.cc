@@ -32,8 +32,8 @@ Outcome Text(const std::string& text) {
 // "quiet" has no answer, "file" is answered with the whole of `file`.
 class Echo final : public FrameHandler {
  public:
-  void OnFrame(std::unique_ptr<RequestFrame> frame, const std::shared_ptr<ConnectionInfo>& connection,
-               Reply reply) override {
+  void OnFrame(std::unique_ptr<RequestFrame> frame,
+               const std::shared_ptr<ConnectionInfo>& connection, Reply reply) override {
     const std::string text(frame->bytes().begin(), frame->bytes().end());
     if (text == "hold") {
       const std::lock_guard lock(mutex_);
@@ -67,7 +67,8 @@ class Echo final : public FrameHandler {
     const auto size = static_cast<size_t>(::lseek(fd, 0, SEEK_END));
     protocol::Writer writer;
     writer.PutInt32(static_cast<int32_t>(size));
-    writer.WriteFile({fd, 0, size, std::shared_ptr<const void>(nullptr, [fd](const void*) { ::close(fd); })});
+    writer.WriteFile(
+        {fd, 0, size, std::shared_ptr<const void>(nullptr, [fd](const void*) { ::close(fd); })});
     return Outcome::Send(std::move(writer));
   }
 
@@ -129,7 +130,8 @@ TEST_F(SocketServerTest, HandlesManySmallFramesSentAtOnce) {
 TEST_F(SocketServerTest, TakesAFrameThatArrivesByteByByte) {
   Start();
   RawSocket client(address());
-  for (const uint8_t byte : std::vector<uint8_t>{0, 0, 0, 2, 'o', 'k'}) ASSERT_TRUE(client.Send({byte}));
+  for (const uint8_t byte : std::vector<uint8_t>{0, 0, 0, 2, 'o', 'k'})
+    ASSERT_TRUE(client.Send({byte}));
   EXPECT_EQ(client.ReceiveFrame(), "ok");
 }
 
@@ -158,7 +160,8 @@ TEST_F(SocketServerTest, MemoryFollowsWhatArrivedAndNotWhatWasClaimed) {
   EXPECT_LE(server_->request_memory_used(), kClients * 64 * 1024);
   // At most twice what has come.
   ASSERT_TRUE(clients[0]->Send(std::vector<uint8_t>(1000 * 1000)));
-  ASSERT_TRUE(WaitUntil([&] { return server_->metrics().received_bytes == kClients * 1004 + 1000000; }));
+  ASSERT_TRUE(
+      WaitUntil([&] { return server_->metrics().received_bytes == kClients * 1004 + 1000000; }));
   EXPECT_LE(server_->request_memory_used(), kClients * 64 * 1024 + 2 * 1024 * 1024);
   clients.clear();
   EXPECT_TRUE(WaitUntil([&] { return server_->request_memory_used() == 0; }));
