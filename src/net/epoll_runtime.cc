@@ -248,9 +248,15 @@ class EpollLane : public Lane {
     }
   }
 
-  void Post(Task task) override { core_->Post(std::move(task)); }
+  // What is posted may end the lane before the call that posted it has returned, so each call keeps
+  // the core.
+  void Post(Task task) override {
+    const std::shared_ptr<LaneCore> core = core_;
+    core->Post(std::move(task));
+  }
   TimerId RunAfter(nanoseconds delay, Task task) override {
-    return core_->RunAfter(delay, std::move(task));
+    const std::shared_ptr<LaneCore> core = core_;
+    return core->RunAfter(delay, std::move(task));
   }
   void Cancel(TimerId timer) override { core_->Cancel(timer); }
   bool InLane() const override { return core_->OnThread(); }

@@ -1,5 +1,6 @@
-// The manager as a process runs it: lanes on threads, sockets, several brokers. What it copies is judged
-// elsewhere; here every call comes from another thread at a bad moment, for ThreadSanitizer to watch.
+// The manager as a process runs it: lanes on threads, and sockets. What it copies is judged
+// elsewhere; here every call comes from another thread at a bad moment, for ThreadSanitizer to
+// watch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -217,7 +218,8 @@ class LanesOnThreadsTest : public ::testing::Test {
 };
 
 struct Discard : MetricSink {
-  void Add(std::string_view, Kind, std::string_view, std::span<const Label>, double value) override {
+  void Add(std::string_view, Kind, std::string_view, std::span<const Label>,
+           double value) override {
     sum += value;
   }
   double sum = 0;

@@ -335,10 +335,14 @@ TEST_F(KafkaConnectionTest, ACutWithinAnAnswerFailsItAndAllThatWait) {
 }
 
 TEST_F(KafkaConnectionTest, ABrokerThatClosesAnIdleConnectionIsNoticed) {
-  BrokerStub broker([](BrokerStub::Peer& peer) {
-    if (BrokerStub::Greet(peer)) peer.Close();
+  std::promise<void> opened;
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    opened.get_future().wait();
+    peer.Close();
   });
   ASSERT_TRUE(Open(To(broker.port())).ok());
+  opened.set_value();
   EXPECT_EQ(closed.get_future().get().code(), ErrorCode::kDisconnected);
 }
 
