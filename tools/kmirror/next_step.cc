@@ -64,7 +64,7 @@ std::string NextStep(const Status& status, Verb verb, const Arguments& arguments
       return "the cluster is busy taking over; try again in a few seconds";
     case ErrorCode::kInvalidConfig:
     case ErrorCode::kInvalidRegularExpression:
-      return "correct that config; docs/operations.md lists every mirror config with its values";
+      return "correct that config; docs/configs.md lists every mirror config with its values";
     default: return "";
   }
 }

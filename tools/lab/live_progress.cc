@@ -59,9 +59,12 @@ Status WatchMirror(const std::string& source, const std::string& destination,
     const Clock::time_point now = Clock::now();
     const double span = std::chrono::duration<double>(now - before_at).count();
     std::ostringstream line;
-    line << "  source " << there << "  mirrored " << here << "  greatest lag "
-         << (lag < 0 ? "not known yet" : std::to_string(lag)) << " (known " << tools::AgeText(age)
-         << " ago)";
+    line << "  source " << there << "  mirrored " << here << "  greatest lag ";
+    if (lag < 0) {
+      line << "not known yet";
+    } else {
+      line << lag << " (as of " << tools::AgeText(age) << " ago)";
+    }
     if (before >= 0 && span > 0) {
       line << "  " << std::fixed << std::setprecision(0)
            << static_cast<double>(here - before) / span << " records/s";
