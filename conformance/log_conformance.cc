@@ -142,7 +142,8 @@ TEST_P(HostConformance, AnEmptyLogInsideTheFirstBatchRestartsAtThatBatch) {
   EXPECT_EQ(log_->View().end, 62);
   EXPECT_LE(log_->View().log_start, 55);
   EXPECT_EQ(fixture_->ReadLog(partition_), Join(batches));
-  // With data there, a batch below the end is an error, whether it is told as the set's or the end's.
+  // With data there, a batch below the end is an error, whether it is told as the set's or the
+  // end's.
   const AppendCode below = Append(log_, {Data(61, 3, 4)}).code;
   EXPECT_TRUE(below == AppendCode::kRefused || below == AppendCode::kNotEnd);
   EXPECT_EQ(log_->View().end, 62);

@@ -3,8 +3,9 @@
 
     docs_check.py ROOT
 
-Every metric is in docs/operations.md, every config in docs/configs.md, every transition of a mirror
-partition in docs/architecture.md and no other, and every relative link leads to a file.
+Every metric is in docs/operations.md, every config in docs/configs.md, every served API in
+docs/protocol.md, every transition of a mirror partition in docs/architecture.md and no other, and
+every relative link leads to a file.
 """
 import os
 import re
@@ -71,6 +72,17 @@ def check_transitions(root):
         problems.append("docs/architecture.md: no such transition: " + " | ".join(rule))
 
 
+def check_apis(root):
+    apis = re.findall(r"\{(\d+), \d+, (\d+), (\d+), Handle", read(root, "broker/server/api_table.cc"))
+    if len(apis) < 15:
+        problems.append("api_table.cc: the table was not understood")
+    text = read(root, "docs/protocol.md")
+    for key, low, high in apis:
+        versions = low if low == high else f"{low} to {high}"
+        if not re.search(rf"^\| {key} \| \w+ \| {versions} \|$", text, re.M):
+            problems.append(f"docs/protocol.md: key {key} is served in versions {versions}")
+
+
 def check_links(root):
     pages = ["README.md"] + [os.path.relpath(os.path.join(where, name), root)
                              for where, _, names in os.walk(os.path.join(root, "docs"))
@@ -87,7 +99,8 @@ def main():
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    for check in (check_metrics, check_configs, check_transitions, check_links):
+    for check in (check_metrics, check_configs, check_transitions, check_apis,
+                  check_links):
         check(sys.argv[1])
     for problem in problems:
         print(problem)
