@@ -169,13 +169,14 @@ class RunningBroker::Impl {
   BrokerMetrics metrics_;
   std::unique_ptr<DataFolder> folder_;
   std::unique_ptr<FetchSessions> sessions_;
-  NetworkThread worker_{"worker"};
   Services services_;
   std::unique_ptr<RequestDispatcher> dispatcher_;
   std::unique_ptr<MirrorHost> mirror_host_;
   std::unique_ptr<SocketServer> sockets_;
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<Ticker> ticker_;
+  // Last: what it has not done when it stops are requests, whose memory is the socket server's.
+  NetworkThread worker_{"worker"};
   HostPort address_;
   HostPort none_;
   std::string cluster_id_;

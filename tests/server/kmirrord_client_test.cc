@@ -116,6 +116,7 @@ TEST_F(ClientTest, KillMinusNineKeepsWhatWasAcknowledged) {
   int next = 0;
   for (int round = 0; round < kRounds; ++round) {
     std::atomic<int> sent{0};
+    std::atomic<bool> killed{false};
     std::thread writer([&] {
       auto producer = Producer::Connect(
           bootstrap(), {.acks = round % 2 == 0 ? "all" : "1",
@@ -126,7 +127,9 @@ TEST_F(ClientTest, KillMinusNineKeepsWhatWasAcknowledged) {
         const int first = next;
         next += kBatch;
         const auto offsets = producer->SendNumbered("t", 0, kBatch, first);
-        if (!offsets.ok()) return;  // the broker is gone
+        // An error before the kill: a busy machine, and nothing is known of these records.
+        if (!offsets.ok() && !killed) continue;
+        if (!offsets.ok()) return;
         for (int i = 0; i < kBatch; ++i) {
           acknowledged[(*offsets)[static_cast<size_t>(i)]] = "v" + std::to_string(first + i);
         }
@@ -136,6 +139,7 @@ TEST_F(ClientTest, KillMinusNineKeepsWhatWasAcknowledged) {
     // A different moment each time.
     EXPECT_TRUE(WaitUntil([&] { return sent > round * 3; }));
     Kill();
+    killed = true;
     writer.join();
     Start();
     const std::vector<ClientRecord> records = ReadAll("t");
