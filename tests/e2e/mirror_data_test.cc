@@ -230,9 +230,11 @@ TEST_F(MirrorData, S26TransactionsReadTheSameWhileMirroringRuns) {
   ASSERT_OK(p1->Begin());
   ASSERT_OK(p1->SendNumbered(topic, 0, 3).status());
   ASSERT_OK(p1->Commit());
+  AwaitSourceEnd(topic, 4);
   ASSERT_OK(p2->Begin());
   ASSERT_OK(p2->SendNumbered(topic, 0, 2).status());
   ASSERT_OK(p2->Abort());
+  AwaitSourceEnd(topic, 7);
   ASSERT_OK(p3->Begin());
   ASSERT_OK(p3->SendNumbered(topic, 0, 2).status());
   Mirror({topic});

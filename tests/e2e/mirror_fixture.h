@@ -88,6 +88,11 @@ class MirrorFixture : public ::testing::Test {
     return offsets.ok() ? offsets->high_watermark : -1;
   }
 
+  // A commit or abort answers before its marker is written: what follows must not overtake it.
+  void AwaitSourceEnd(const std::string& topic, int64_t end) {
+    ASSERT_TRUE(WaitUntil([&] { return SourceEnd(topic) == end; })) << topic << " ends elsewhere";
+  }
+
   // Every batch on our disk is the batch Kafka's Fetch returns, and none is missing.
   void ExpectBytesEqual(const std::string& topic, int32_t partition = 0, int64_t from = 0) {
     // The source's end is asked for anew: markers of a transaction come after its commit answered.

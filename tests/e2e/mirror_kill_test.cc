@@ -18,6 +18,8 @@ struct KillPoint {
   std::string when;  // "before" or "after"
 };
 
+void PrintTo(const KillPoint& point, std::ostream* out) { *out << point.step << ' ' << point.when; }
+
 std::vector<KillPoint> KillPoints() {
   std::vector<KillPoint> points;
   for (const std::string_view step : coordinator::kDurableSteps) {

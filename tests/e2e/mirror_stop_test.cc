@@ -111,9 +111,11 @@ TEST_F(MirrorStop, S46OpenTransactionsAreAbortedOnceEachAndTheDumpToolAgrees) {
   ASSERT_OK(p1->Begin());
   ASSERT_OK(p1->SendNumbered(topic, 0, 3).status());
   ASSERT_OK(p1->Commit());  // 0-2, COMMIT 3
+  AwaitSourceEnd(topic, 4);
   ASSERT_OK(p2->Begin());
   ASSERT_OK(p2->SendNumbered(topic, 0, 2).status());
   ASSERT_OK(p2->Abort());  // 4-5, ABORT 6
+  AwaitSourceEnd(topic, 7);
   ASSERT_OK(p3->Begin());
   ASSERT_OK(p3->SendNumbered(topic, 0, 2).status());  // 7-8 open
   ASSERT_OK(p4->Begin());
@@ -243,8 +245,9 @@ TEST_F(MirrorStop, S39AndS101EveryProducerReadsTheReadOnlyErrorAndNothingIsAppen
   ASSERT_OK(open->Begin());
   ASSERT_OK(open->SendNumbered(topic, 0, 1).status());
   ASSERT_OK(open->Commit());
+  AwaitSourceEnd(topic, 7);
   Mirror({topic});
-  ASSERT_OK(standby_->AwaitCaughtUp(topic, SourceEnd(topic)));
+  ASSERT_OK(standby_->AwaitCaughtUp(topic, 7));
   const auto batches = OurBatches(topic);
   const int64_t end = batches.back().last_offset + 1;
   const auto plain_row = batches[0];

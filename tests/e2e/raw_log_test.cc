@@ -42,6 +42,11 @@ TEST(RawLog, ReadsTheBytesOfKafkasSegmentFilesAsItsFetchAndItsToolDo) {
   ASSERT_OK(producer->Begin());
   ASSERT_OK(producer->SendNumbered(topic, 0, 5).status());
   ASSERT_OK(producer->Commit());
+  // A commit answers before its marker is written.
+  ASSERT_TRUE(WaitUntil([&] {
+    const auto offsets = FetchOffsets(kafka->bootstrap, topic, 0);
+    return offsets.ok() && offsets->high_watermark == 263;
+  }));
 
   const std::filesystem::path folder = kafka->log_dir / (topic + "-0");
   const auto fetched = FetchBatches(kafka->bootstrap, topic, 0);
