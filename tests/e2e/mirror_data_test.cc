@@ -223,20 +223,16 @@ TEST_F(MirrorData, S25AnIdempotentProducerIsMirroredFromTheMiddleOfItsSequence) 
 TEST_F(MirrorData, S26TransactionsReadTheSameWhileMirroringRuns) {
   const std::string topic = UniqueName("s26");
   ASSERT_OK(admin_->CreateTopic(topic));
-  auto p1 = Transactional("p1"), p2 = Transactional("p2"), p3 = Transactional("p3");
+  auto p1 = OpenTransaction("p1", topic, 3);
   ASSERT_OK(p1.status());
-  ASSERT_OK(p2.status());
-  ASSERT_OK(p3.status());
-  ASSERT_OK(p1->Begin());
-  ASSERT_OK(p1->SendNumbered(topic, 0, 3).status());
   ASSERT_OK(p1->Commit());
   AwaitSourceEnd(topic, 4);
-  ASSERT_OK(p2->Begin());
-  ASSERT_OK(p2->SendNumbered(topic, 0, 2).status());
+  auto p2 = OpenTransaction("p2", topic, 2);
+  ASSERT_OK(p2.status());
   ASSERT_OK(p2->Abort());
   AwaitSourceEnd(topic, 7);
-  ASSERT_OK(p3->Begin());
-  ASSERT_OK(p3->SendNumbered(topic, 0, 2).status());
+  auto p3 = OpenTransaction("p3", topic, 2);
+  ASSERT_OK(p3.status());
   Mirror({topic});
   ExpectBytesEqual(topic);
   for (const std::string& side : {source_, standby_->bootstrap()}) {

@@ -58,14 +58,12 @@ TEST_P(MirrorKill, EndsAsIfNothingHadHappened) {
   }
   const std::string topic = UniqueName("kill");
   ASSERT_OK(admin_->CreateTopic(topic));
-  auto p1 = Transactional("p1"), p2 = Transactional("p2");
-  ASSERT_OK(p1.status());
-  ASSERT_OK(p2.status());
   Send(topic, Numbered(10));
-  ASSERT_OK(p1->Begin());
-  ASSERT_OK(p1->SendNumbered(topic, 0, 2).status());
-  ASSERT_OK(p2->Begin());
-  ASSERT_OK(p2->SendNumbered(topic, 0, 3).status());  // both stay open: 15 records
+  auto p1 = OpenTransaction("p1", topic, 2);
+  ASSERT_OK(p1.status());
+  auto p2 = OpenTransaction("p2", topic, 3);
+  ASSERT_OK(p2.status());
+  ASSERT_EQ(SourceEnd(topic), 15);  // both stay open
   StartStandby();
   ASSERT_OK(standby_->Run({"create", "m", "--source", source_}));
   created_ = true;

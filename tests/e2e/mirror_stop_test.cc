@@ -102,24 +102,18 @@ TEST_F(MirrorStop, S45AndS42APlainStopEndsInAResetAboveTheSourcesEpoch) {
 TEST_F(MirrorStop, S46OpenTransactionsAreAbortedOnceEachAndTheDumpToolAgrees) {
   const std::string topic = UniqueName("s46");
   ASSERT_OK(admin_->CreateTopic(topic));
-  auto p1 = Transactional("p1"), p2 = Transactional("p2"), p3 = Transactional("p3"),
-       p4 = Transactional("p4");
+  auto p1 = OpenTransaction("p1", topic, 3);
   ASSERT_OK(p1.status());
-  ASSERT_OK(p2.status());
-  ASSERT_OK(p3.status());
-  ASSERT_OK(p4.status());
-  ASSERT_OK(p1->Begin());
-  ASSERT_OK(p1->SendNumbered(topic, 0, 3).status());
   ASSERT_OK(p1->Commit());  // 0-2, COMMIT 3
   AwaitSourceEnd(topic, 4);
-  ASSERT_OK(p2->Begin());
-  ASSERT_OK(p2->SendNumbered(topic, 0, 2).status());
+  auto p2 = OpenTransaction("p2", topic, 2);
+  ASSERT_OK(p2.status());
   ASSERT_OK(p2->Abort());  // 4-5, ABORT 6
   AwaitSourceEnd(topic, 7);
-  ASSERT_OK(p3->Begin());
-  ASSERT_OK(p3->SendNumbered(topic, 0, 2).status());  // 7-8 open
-  ASSERT_OK(p4->Begin());
-  ASSERT_OK(p4->SendNumbered(topic, 0, 1).status());  // 9 open
+  auto p3 = OpenTransaction("p3", topic, 2);  // 7-8 open
+  ASSERT_OK(p3.status());
+  auto p4 = OpenTransaction("p4", topic, 1);  // 9 open
+  ASSERT_OK(p4.status());
   Mirror({topic});
   ASSERT_OK(standby_->AwaitCaughtUp(topic, 10));
   ASSERT_OK(standby_->Run({"stop", "m", "--topics", topic, "--wait", "30"}));
@@ -178,10 +172,8 @@ TEST_F(MirrorStop, S48NothingArrivesAfterAStopAndS62AStartAgainBringsItBack) {
 TEST_F(MirrorStop, S55TwoStopsAtOnceMakeOneResetAndOneAbort) {
   const std::string topic = UniqueName("s55");
   ASSERT_OK(admin_->CreateTopic(topic));
-  auto open = Transactional("open");
+  auto open = OpenTransaction("open", topic, 2);
   ASSERT_OK(open.status());
-  ASSERT_OK(open->Begin());
-  ASSERT_OK(open->SendNumbered(topic, 0, 2).status());
   Mirror({topic});
   ASSERT_OK(standby_->AwaitCaughtUp(topic, 2));
   protocol::StopMirrorTopicsRequest request;
@@ -240,10 +232,8 @@ TEST_F(MirrorStop, S39AndS101EveryProducerReadsTheReadOnlyErrorAndNothingIsAppen
   Producer::Options idempotent;
   idempotent.idempotent = true;
   Send(topic, Numbered(5), idempotent);
-  auto open = Transactional("open");
+  auto open = OpenTransaction("open", topic, 1);
   ASSERT_OK(open.status());
-  ASSERT_OK(open->Begin());
-  ASSERT_OK(open->SendNumbered(topic, 0, 1).status());
   ASSERT_OK(open->Commit());
   AwaitSourceEnd(topic, 7);
   Mirror({topic});
@@ -361,11 +351,9 @@ TEST_F(MirrorDeadSource, S49AndS50AStopWorksWithTheSourceGoneAlsoAfterARestart) 
   const std::string first = UniqueName("s49"), second = UniqueName("s50");
   ASSERT_OK(admin_->CreateTopic(first));
   ASSERT_OK(admin_->CreateTopic(second));
-  auto open = Transactional("open");
+  auto open = OpenTransaction("open", first, 2), other = OpenTransaction("other", second, 2);
   ASSERT_OK(open.status());
-  ASSERT_OK(open->Begin());
-  ASSERT_OK(open->SendNumbered(first, 0, 2).status());
-  ASSERT_OK(open->SendNumbered(second, 0, 2).status());
+  ASSERT_OK(other.status());
   Mirror({first, second});
   ASSERT_OK(standby_->AwaitCaughtUp(first, 2));
   ASSERT_OK(standby_->AwaitCaughtUp(second, 2));
