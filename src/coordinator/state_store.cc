@@ -19,6 +19,22 @@ std::vector<uint8_t> Encoded(const Message& message) {
   return out.Flatten();
 }
 
+// Decodes the answer about the one partition that was asked for, and its errors at every level.
+template <typename Response>
+Status OnePartition(const Result<std::vector<uint8_t>>& body, Response* response) {
+  if (!body.ok()) return body.status();
+  if (Status status = protocol::DecodeBody(*body, 0, response); !status.ok()) return status;
+  if (response->error_code != 0) {
+    return {static_cast<ErrorCode>(response->error_code), response->error_message.value_or("")};
+  }
+  if (response->topics.size() != 1 || response->topics[0].partitions.size() != 1) {
+    return {ErrorCode::kMalformed, std::string(Response::kName) + " is about other partitions"};
+  }
+  const auto& partition = response->topics[0].partitions[0];
+  if (partition.error_code == 0) return Status::Ok();
+  return {static_cast<ErrorCode>(partition.error_code), partition.error_message.value_or("")};
+}
+
 }  // namespace
 
 StateStore::StateStore(const host::Host& host, host::Lane* lane, const Options* options,
@@ -134,23 +150,12 @@ void StateStore::ReadRemote(int32_t leader, const StateKey& key, const std::stri
        answer = std::move(answer)](Result<std::vector<uint8_t>> body) {
         lane->Post([alive, answer, body = std::move(body)] {
           if (!*alive) return;
-          if (!body.ok()) return answer(body.status());
           ReadMirrorStatesResponse response;
-          if (Status status = protocol::DecodeBody(*body, 0, &response); !status.ok()) {
-            return answer(status);
-          }
-          if (response.error_code != 0) {
-            return answer(Status(static_cast<ErrorCode>(response.error_code),
-                                 response.error_message.value_or("")));
-          }
-          if (response.topics.size() != 1 || response.topics[0].partitions.size() != 1) {
-            return answer(
-                Status(ErrorCode::kMalformed, "ReadMirrorStates answered another partition"));
-          }
+          if (Status status = OnePartition(body, &response); !status.ok()) return answer(status);
           const auto& p = response.topics[0].partitions[0];
-          if (p.error_code != 0) {
-            return answer(
-                Status(static_cast<ErrorCode>(p.error_code), p.error_message.value_or("")));
+          if (p.state < -1 || p.state > 8 || p.previous_state < -1 || p.previous_state > 8 ||
+              p.progress < 0 || p.progress > 2) {
+            return answer(Status(ErrorCode::kMalformed, "ReadMirrorStates: a state out of range"));
           }
           Record record;
           record.state = static_cast<MirrorPartitionState>(p.state);
@@ -187,34 +192,19 @@ void StateStore::WriteRemote(int32_t leader, const StateKey& key, const std::str
   // 0 on the wire is "keep": the three values travel shifted by one.
   p.progress = write.progress ? static_cast<int8_t>(static_cast<int8_t>(*write.progress) + 1) : 0;
   request.topics.push_back({topic, {std::move(p)}});
-  host_.peers->Send(
-      leader, WriteMirrorStatesRequest::kApiKey, 0, Encoded(request),
-      [this, alive = alive_, lane = lane_, key, topic,
-       answer = std::move(answer)](Result<std::vector<uint8_t>> body) {
-        lane->Post([this, alive, key, topic, answer, body = std::move(body)] {
-          if (!*alive) return;
-          if (!body.ok()) return answer(body.status());
-          WriteMirrorStatesResponse response;
-          if (Status status = protocol::DecodeBody(*body, 0, &response); !status.ok()) {
-            return answer(status);
-          }
-          if (response.error_code != 0) {
-            return answer(Status(static_cast<ErrorCode>(response.error_code),
-                                 response.error_message.value_or("")));
-          }
-          if (response.topics.size() != 1 || response.topics[0].partitions.size() != 1) {
-            return answer(
-                Status(ErrorCode::kMalformed, "WriteMirrorStates answered another partition"));
-          }
-          const auto& p = response.topics[0].partitions[0];
-          if (p.error_code != 0) {
-            return answer(
-                Status(static_cast<ErrorCode>(p.error_code), p.error_message.value_or("")));
-          }
-          // The answer holds the epoch alone; the record is what the shard made of it.
-          Read(key, topic, answer);
-        });
-      });
+  host_.peers->Send(leader, WriteMirrorStatesRequest::kApiKey, 0, Encoded(request),
+                    [this, alive = alive_, lane = lane_, key, topic,
+                     answer = std::move(answer)](Result<std::vector<uint8_t>> body) {
+                      lane->Post([this, alive, key, topic, answer, body = std::move(body)] {
+                        if (!*alive) return;
+                        WriteMirrorStatesResponse response;
+                        if (Status status = OnePartition(body, &response); !status.ok())
+                          return answer(status);
+                        // The answer holds the epoch alone; the record is what the shard made of
+                        // it.
+                        Read(key, topic, answer);
+                      });
+                    });
 }
 
 void StateStore::TombstoneWhere(std::function<bool(const StateKey&)> match) {
