@@ -43,6 +43,9 @@ void MirrorFetcherThread::Add(FetchAssignment assignment, Start start) {
   assigned->generation = start.generation;
   assigned->known_epoch = start.known_epoch;
   assigned->cell = std::move(start.cell);
+  // What another fetcher hears is no news of this partition any more; what this one hears is, from
+  // its first answer on.
+  assigned->cell->Update(false, shared_stats_, [](FetchPosition&) {});
   assigned->fetching = start.resumed;
   assigned->last_data = runtime()->MonotonicNow();
   assigned_[key] = std::move(assigned);
@@ -388,7 +391,8 @@ void MirrorFetcherThread::TellTrouble(const std::string& reason) {
 void MirrorFetcherThread::OnLink(const Status& status) {
   const int64_t now = runtime()->MonotonicNow().count();
   for (const auto& [key, assigned] : assigned_) {
-    assigned->cell->Update(status.ok(), shared_stats_, [&](FetchPosition& position) {
+    const bool fresh = status.ok() && assigned->answered;
+    assigned->cell->Update(fresh, shared_stats_, [&](FetchPosition& position) {
       if (status.ok()) {
         position.unreachable_since_ns = 0;
         position.trouble.clear();
@@ -423,6 +427,7 @@ void MirrorFetcherThread::OnAnswer(const TopicIdPartition& key, int64_t high_wat
     position.unreachable_since_ns = 0;
     position.trouble.clear();
   });
+  assigned.answered = true;
   if (log_start >= 0) assigned.source_log_start = log_start;
   if (!std::exchange(assigned.fetching, true)) owner_->OnFetching(key, assigned.generation);
   FollowLogStart(assigned);

@@ -83,6 +83,7 @@ class MirrorFetcherThread : public AbstractFetcherThread {
     std::shared_ptr<PositionCell> cell;
     Backoff backoff{std::chrono::seconds(1), std::chrono::minutes(1)};
     bool fetching = false;         // OnFetching was told
+    bool answered = false;  // this fetcher had an answer for it: its rounds are news of it
     bool near = false;             // OnEpochNear was told for this local epoch
     bool in_log = false;           // a mutator is pending there
     int not_end = 0;               // appends refused in a row because the log ends elsewhere
