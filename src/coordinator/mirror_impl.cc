@@ -281,6 +281,10 @@ void MirrorImpl::OnSourceTrouble(const std::string& mirror, const std::string& r
 }
 
 void MirrorImpl::OnSourceRefreshed(const std::string& mirror) {
+  {
+    std::lock_guard lock(published_mutex_);
+    ++refreshes_[mirror];
+  }
   for (PartitionDriver* driver : DriversOfMirror(mirror)) driver->OnSourceRefreshed();
   GrowPartitions(mirror);
 }
@@ -397,12 +401,14 @@ void MirrorImpl::Collect(MetricSink* sink) const {
   std::map<std::string, std::set<std::string>> topics;
   std::map<std::string, std::string> unreachable;
   std::map<std::string, uint64_t> gaps;
+  std::map<std::string, uint64_t> refreshes;
   std::vector<std::pair<TopicIdPartition, PublishedPartition>> partitions;
   {
     std::lock_guard lock(published_mutex_);
     partitions.assign(published_.begin(), published_.end());
     unreachable = unreachable_;
     gaps = gaps_;
+    refreshes = refreshes_;
   }
   const int64_t now = host_.runtime->MonotonicNow().count();
   int64_t max_lag = 0;
@@ -450,6 +456,12 @@ void MirrorImpl::Collect(MetricSink* sink) const {
     sink->Add("kmirror_source_answer_age_seconds", Kind::kGauge,
               "Age of the oldest knowledge about a mirroring partition's source", labels,
               oldest_answer[mirror]);
+  }
+  for (const auto& [mirror, count] : refreshes) {
+    const Label labels[] = {{"mirror", mirror}};
+    sink->Add("kmirror_source_refreshes_total", Kind::kCounter,
+              "Refreshes of the source's metadata that succeeded", labels,
+              static_cast<double>(count));
   }
   for (const auto& [mirror, lost] : gaps) {
     const Label labels[] = {{"mirror", mirror}};

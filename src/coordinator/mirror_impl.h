@@ -135,6 +135,7 @@ class MirrorImpl final : public Mirror,
   std::map<TopicIdPartition, PublishedPartition> published_;
   std::map<std::string, std::string> unreachable_;  // mirror, reason
   std::map<std::string, uint64_t> gaps_;            // mirror, offsets lost (R12)
+  std::map<std::string, uint64_t> refreshes_;       // mirror, successful ones
 };
 
 }  // namespace kmirror::coordinator

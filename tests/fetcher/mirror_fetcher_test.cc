@@ -372,6 +372,58 @@ TEST_F(MirrorTest, PositionTellsLagAndAge) {
   EXPECT_EQ(position->caught_up_ns, position->learned_ns);
 }
 
+// Between leaving one fetcher's session and being asked about by the next, nobody has news of it.
+TEST_F(MirrorTest, AMovedPartitionIsAsOldAsItsOwnLastAnswer) {
+  std::vector<TopicIdPartition> keys;
+  for (int i = 0; i < 150; ++i) keys.push_back(Topic("t", i));
+  Start();
+  for (const auto& key : keys) Add(key, "t");
+  ASSERT_TRUE(Until([&] { return events.fetching.size() == 150; }));
+  runtime.Advance(25s);
+  for (int i = 0; i < 10; ++i) source.Append("t", i);
+  runtime.Advance(15s);
+  ASSERT_EQ(manager->fetcher_count(), 2u);
+  // Nine of the ten fall silent too, and follow the forty to a fetcher that is in the middle of its
+  // polls. The tenth keeps their old fetcher in answers meanwhile.
+  std::map<int32_t, std::set<int64_t>> learned;
+  for (int step = 0; step < 1200; ++step) {
+    source.Append("t", 9);
+    runtime.Advance(50ms);
+    for (int i = 0; i < 150; ++i) {
+      learned[i].insert(manager->Position(keys[static_cast<size_t>(i)])->learned_ns);
+    }
+  }
+  std::map<int32_t, int64_t> forgotten, adopted;
+  const auto fetches = source.Fetches();
+  size_t at = 0;
+  for (const auto& asked : source.asked) {
+    if (asked.api_key != 1) continue;
+    const auto& fetch = fetches.at(at++);
+    if (fetch.max_wait_ms == 500) {
+      for (const auto& topic : fetch.forgotten_topics_data) {
+        for (const int32_t p : topic.partitions) forgotten[p] = asked.at.count();
+      }
+    } else {
+      for (const auto& topic : fetch.topics) {
+        for (const auto& p : topic.partitions) adopted.try_emplace(p.partition, asked.at.count());
+      }
+    }
+  }
+  int moved = 0, waited = 0;
+  for (const auto& [p, from] : forgotten) {
+    if (!adopted.contains(p)) continue;
+    ++moved;
+    if (adopted[p] - from > 100'000'000) ++waited;
+    for (const int64_t time : learned[p]) {
+      EXPECT_FALSE(time > from && time < adopted[p])
+          << p << " left at " << from << ", was asked about from " << adopted[p]
+          << ", and claims news of " << time;
+    }
+  }
+  EXPECT_GE(moved, 45);
+  EXPECT_GE(waited, 1) << "no move shows anything";
+}
+
 TEST_F(MirrorTest, IdlePartitionsMakeWayForBusyOnes) {
   std::vector<TopicIdPartition> keys;
   for (int i = 0; i < 150; ++i) keys.push_back(Topic("t", i));
