@@ -2,6 +2,8 @@
 // S100).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "tests/e2e/mirror_fixture.h"
@@ -281,6 +283,43 @@ TEST_F(MirrorData, S26TransactionsReadTheSameWhileMirroringRuns) {
   EXPECT_EQ(ours->records, theirs->records);
   EXPECT_EQ(FetchOffsets(standby_->bootstrap(), topic, 0)->stable,
             FetchOffsets(source_, topic, 0)->stable);
+
+  // What readers are told to skip, from every offset: as the source tells it, and as a scan of the
+  // markers finds it.
+  auto at_source = WireClient::Connect(source_);
+  auto at_standby = WireClient::Connect(standby_->bootstrap());
+  ASSERT_OK(at_source.status());
+  ASSERT_OK(at_standby.status());
+  const auto batches = OurBatches(topic);
+  struct Aborted {
+    int64_t first, producer, marker;
+  };
+  std::vector<Aborted> scanned;
+  std::map<int64_t, int64_t> open;  // producer, first offset
+  for (const RawBatch& batch : batches) {
+    if (!batch.IsControl()) {
+      if ((batch.attributes & 0x10) != 0) open.try_emplace(batch.producer_id, batch.base_offset);
+    } else if (const auto it = open.find(batch.producer_id); it != open.end()) {
+      if (batch.ControlType() == 0) {
+        scanned.push_back({it->second, batch.producer_id, batch.base_offset});
+      }
+      open.erase(it);
+    }
+  }
+  EXPECT_GE(scanned.size(), 20u);
+  for (const RawBatch& batch : batches) {
+    auto theirs = FetchAborted(*at_source, topic, 0, batch.base_offset);
+    auto ours = FetchAborted(*at_standby, topic, 0, batch.base_offset);
+    ASSERT_OK(theirs.status());
+    ASSERT_OK(ours.status());
+    AbortedList expected;
+    for (const Aborted& txn : scanned) {
+      if (txn.marker >= batch.base_offset) expected.emplace_back(txn.first, txn.producer);
+    }
+    for (AbortedList* list : {&*theirs, &*ours, &expected}) std::sort(list->begin(), list->end());
+    EXPECT_EQ(*ours, *theirs) << batch.base_offset;
+    EXPECT_EQ(*ours, expected) << batch.base_offset;
+  }
 }
 
 TEST_F(MirrorData, S43PauseHoldsAndResumeGoesOnWithoutTouchingTheRest) {

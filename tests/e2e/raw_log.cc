@@ -31,12 +31,13 @@ std::vector<std::filesystem::path> Segments(const std::filesystem::path& directo
 }
 
 Result<protocol::FetchResponse> Fetch(WireClient& client, const std::string& topic,
-                                      int32_t partition, int64_t from, int32_t max_bytes) {
+                                      int32_t partition, int64_t from, int32_t max_bytes,
+                                      int8_t isolation = 0) {
   protocol::FetchRequest request;
   request.max_wait_ms = 0;
   request.min_bytes = 0;
   request.max_bytes = max_bytes;
-  request.isolation_level = 0;
+  request.isolation_level = isolation;
   auto& t = request.topics.emplace_back();
   t.topic = topic;
   auto& p = t.partitions.emplace_back();
@@ -134,19 +135,43 @@ Result<std::vector<RawBatch>> FetchBatches(const std::string& bootstrap, const s
   }
 }
 
+Result<AbortedList> FetchAborted(WireClient& client, const std::string& topic, int32_t partition,
+                                 int64_t from) {
+  auto response = Fetch(client, topic, partition, from, 16 << 20, 1);
+  if (!response.ok()) return response.status();
+  if (response->responses.size() != 1) return Status(ErrorCode::kMalformed, "Fetch of " + topic);
+  const auto& p = response->responses[0].partitions[0];
+  if (p.error_code != 0) return Status(static_cast<ErrorCode>(p.error_code), "Fetch of " + topic);
+  AbortedList aborted;
+  if (p.aborted_transactions) {
+    for (const auto& txn : *p.aborted_transactions) {
+      aborted.emplace_back(txn.first_offset, txn.producer_id);
+    }
+  }
+  return aborted;
+}
+
 Result<RawOffsets> FetchOffsets(const std::string& bootstrap, const std::string& topic,
                                 int32_t partition) {
   auto client = WireClient::Connect(bootstrap);
   if (!client.ok()) return client.status();
-  auto start = ListOffset(*client, topic, partition, -2);
-  if (!start.ok()) return start.status();
-  auto response = Fetch(*client, topic, partition, start->offset, 1);
-  if (!response.ok()) return response.status();
-  if (response->responses.size() != 1)
-    return Status(ErrorCode::kMalformed, "no answer for " + topic);
-  const auto& p = response->responses[0].partitions[0];
-  if (p.error_code != 0) return Status(static_cast<ErrorCode>(p.error_code), "Fetch of " + topic);
-  return RawOffsets{p.log_start_offset, p.last_stable_offset, p.high_watermark};
+  Status last;
+  // The start may move between the two requests: then the first answer is old, and nothing else.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    auto start = ListOffset(*client, topic, partition, -2);
+    if (!start.ok()) return start.status();
+    auto response = Fetch(*client, topic, partition, start->offset, 1);
+    if (!response.ok()) return response.status();
+    if (response->responses.size() != 1)
+      return Status(ErrorCode::kMalformed, "no answer for " + topic);
+    const auto& p = response->responses[0].partitions[0];
+    if (p.error_code == 0) {
+      return RawOffsets{p.log_start_offset, p.last_stable_offset, p.high_watermark};
+    }
+    last = Status(static_cast<ErrorCode>(p.error_code), "Fetch of " + topic);
+    if (last.code() != ErrorCode::kOffsetOutOfRange) return last;
+  }
+  return last;
 }
 
 Result<ListedOffset> ListOffset(WireClient& client, const std::string& topic, int32_t partition,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kmirror/status.h"
@@ -42,6 +43,11 @@ std::vector<int64_t> SegmentBases(const std::filesystem::path& directory);
 // Raw Fetch as an uncommitted consumer, from `from` up to the high watermark.
 Result<std::vector<RawBatch>> FetchBatches(const std::string& bootstrap, const std::string& topic,
                                            int32_t partition, int64_t from = 0);
+// What a committed reader is told to skip when it fetches everything from `from` on: (first offset,
+// producer id) of aborted transactions, in the order of the answer.
+using AbortedList = std::vector<std::pair<int64_t, int64_t>>;
+Result<AbortedList> FetchAborted(WireClient& client, const std::string& topic, int32_t partition,
+                                 int64_t from);
 struct RawOffsets {
   int64_t start = 0, stable = 0, high_watermark = 0;
 };

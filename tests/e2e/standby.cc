@@ -5,7 +5,9 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/server/raw_socket.h"
 #include "tests/support/free_port.h"
+#include "tests/support/wire_client.h"
 
 namespace kmirror::test {
 namespace {
@@ -36,6 +38,7 @@ Result<std::unique_ptr<Standby>> Standby::Start(Options options) {
       {"mirror.metadata.refresh.interval.ms", "1000"},
       {"mirror.failed.retry.max.backoff.ms", "1000"},
       {"log.retention.ms", "-1"},
+      {"kmirror.metrics.listener", "127.0.0.1:0"},
   };
   for (const auto& [key, value] : options.properties) properties[key] = value;
   std::ofstream file(standby->data_.path() / "kmirrord.properties");
@@ -184,6 +187,32 @@ Status Standby::AwaitCaughtUp(const std::string& topic, int64_t end_offset, int3
   if (reached) return Status::Ok();
   return {ErrorCode::kTimedOut, topic + " did not reach " + std::to_string(end_offset) +
                                     "; it is " + last + "\n" + Log()};
+}
+
+std::optional<double> Standby::Metric(const std::string& name) const {
+  std::smatch match;
+  const std::string log = process_->err();
+  if (!std::regex_search(log, match, std::regex("event=metrics address=(\\S+)"))) {
+    return std::nullopt;
+  }
+  RawSocket http(FirstServer(match[1]));
+  const std::string request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  if (!http.Send({request.begin(), request.end()})) return std::nullopt;
+  const std::vector<uint8_t> all = http.Receive(1 << 24);
+  std::istringstream lines(std::string(all.begin(), all.end()));
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.starts_with(name + " ")) return std::stod(line.substr(name.size() + 1));
+  }
+  return std::nullopt;
+}
+
+Status Standby::AwaitRefreshes(int times, const std::string& mirror) const {
+  const std::string name = "kmirror_source_refreshes_total{mirror=\"" + mirror + "\"}";
+  const double before = Metric(name).value_or(0);
+  if (WaitUntil([&] { return Metric(name).value_or(0) >= before + times; })) return Status::Ok();
+  return {ErrorCode::kTimedOut,
+          "the source was not refreshed " + std::to_string(times) + " times\n" + Log()};
 }
 
 std::vector<std::string> Standby::States(const std::string& topic, int32_t partition) const {

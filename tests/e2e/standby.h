@@ -62,6 +62,10 @@ class Standby {
                     Seconds patience = Seconds(30)) const;
   Status AwaitCaughtUp(const std::string& topic, int64_t end_offset, int32_t partition = 0,
                        Seconds patience = Seconds(30)) const;
+  // A number of the metrics page: `kmirror_source_refreshes_total{mirror="m"}`; nullopt: not there.
+  std::optional<double> Metric(const std::string& name) const;
+  // Until the mirror's source was asked for its metadata `times` more times, successfully.
+  Status AwaitRefreshes(int times, const std::string& mirror = "m") const;
   // State changes of the partition as the log tells them, in order: "PREPARING", "MIRRORING", ...
   std::vector<std::string> States(const std::string& topic, int32_t partition = 0) const;
 

@@ -330,7 +330,7 @@ TEST_F(CommandsTest, StopAllTakesWhatIsNotStoppedYetAndWaitsForStopped) {
     return std::vector<std::pair<std::string, std::vector<std::string>>>{
         {"old", {"STOPPED"}},
         {"orders", {n < 2 ? "STOPPING" : "STOPPED"}},
-        {"payments", {n < 1 ? "FAILED" : "STOPPED"}}};
+        {"payments", {n < 2 ? "FAILED for good" : "STOPPED"}}};  // a stop takes it over
   });
   arguments_.all = true;
   arguments_.wait_seconds = 30;

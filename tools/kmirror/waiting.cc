@@ -19,6 +19,10 @@ bool Done(Verb verb, const PartitionRow& row) {
   }
 }
 
+// A stop takes over what has failed for good, and a recover tries it again: until that shows, a
+// description still tells the old failure.
+bool LeavesFailed(Verb verb) { return verb == Verb::kStop || verb == Verb::kRecover; }
+
 const char* Word(Verb verb) {
   switch (verb) {
     case Verb::kPause: return "paused";
@@ -70,7 +74,9 @@ Reached Compare(const Goal& goal, const std::vector<PartitionRow>& rows) {
       ++reached.done;
     } else {
       reached.missing.push_back(row);
-      if (row.state == "FAILED" && row.retry_attempt < 0) reached.hopeless.push_back(row);
+      if (!LeavesFailed(goal.verb) && row.state == "FAILED" && row.retry_attempt < 0) {
+        reached.hopeless.push_back(row);
+      }
     }
   }
   for (const auto& [topic, partitions] : goal.topics) {

@@ -28,7 +28,7 @@ struct Reached {
   std::map<std::string, int> states;
   int64_t greatest_lag = -1;
   int unknown_lags = 0;
-  std::vector<PartitionRow> hopeless;  // FAILED for good: waiting does not help
+  std::vector<PartitionRow> hopeless;  // FAILED for good, and the order does not change that
   std::vector<PartitionRow> missing;   // not there yet, and described
   bool complete() const { return total > 0 && done == total; }
 };
