@@ -1,0 +1,47 @@
+"""What the figures of bench/run share. A figure is a module: `NAME`, `WHAT`, `measure(Bench) -> [Row]`."""
+import mmap
+import os
+import shutil
+import statistics
+from typing import NamedTuple, Optional
+
+
+class Bench(NamedTuple):
+    """What every figure is given."""
+    binaries: str  # the folder of the programs
+    data: str      # an empty folder on the disk that is measured
+    rounds: int    # pairs that count
+    quick: bool    # less data: figures are rough
+
+
+class Row(NamedTuple):
+    """One line of the table. Ratios are ours against the reference in the same round."""
+    figure: str
+    ours: float
+    reference: Optional[float]
+    ratio: Optional[float]
+    low: Optional[float]
+    high: Optional[float]
+    goal: str
+    met: Optional[bool]
+    unit: str
+
+
+def touch_memory(size=3 << 30):
+    """Free memory that the host has taken back costs the first who writes to it several times as much:
+    every run begins with pages that were just used."""
+    with mmap.mmap(-1, size) as memory:
+        memory.madvise(mmap.MADV_POPULATE_WRITE if hasattr(mmap, "MADV_POPULATE_WRITE") else 23)
+
+
+def empty(folder):
+    """Nobody pays for writing back, or deleting, the files of the run before."""
+    for left in os.listdir(folder):
+        path = os.path.join(folder, left)
+        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    os.sync()
+
+
+def show(name, values, unit):
+    print(f"  {name:<34} {statistics.median(values):8.3f} "
+          f"[{min(values):.3f} .. {max(values):.3f}] {unit}", flush=True)
