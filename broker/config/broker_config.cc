@@ -243,7 +243,6 @@ Status Reader::Read(BrokerConfig* config) const {
   config->mirror.failed_retry_max_backoff = ms("mirror.failed.retry.max.backoff.ms");
   config->mirror.failed_retry_max_attempts = integer("mirror.failed.retry.max.attempts");
   config->mirror.coordinator_append_linger = ms("mirror.coordinator.append.linger.ms");
-  config->mirror_lane_threads = flag("kmirror.lane.threads");
   config->mirror_state_topic_num_partitions = integer("mirror.state.topic.num.partitions");
   config->mirror_state_topic_replication_factor =
       static_cast<int16_t>(integer("mirror.state.topic.replication.factor"));

@@ -79,7 +79,6 @@ struct BrokerConfig {
 
   // --- mirroring (protocol.md 4.1)
   Options mirror;
-  bool mirror_lane_threads = true;  // kmirror.lane.threads: a thread a fetcher lane
   int32_t mirror_state_topic_num_partitions = 50;
   int16_t mirror_state_topic_replication_factor = 1;  // R36: min(3, brokers)
   int64_t mirror_replication_throttled_rate = INT64_MAX;
