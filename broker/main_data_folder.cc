@@ -1,5 +1,7 @@
 #include "broker/main_data_folder.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <random>
 #include <utility>
 
@@ -20,7 +22,54 @@ std::string RandomClusterId() {
   return text;
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// `<topic>-<number>`
+bool IsPartitionFolder(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  const size_t dash = name.rfind('-');
+  std::error_code error;
+  return dash != std::string::npos && dash > 0 && dash + 1 < name.size() &&
+         std::all_of(name.begin() + static_cast<ptrdiff_t>(dash) + 1, name.end(),
+                     [](char c) { return c >= '0' && c <= '9'; }) &&
+         entry.is_directory(error);
+}
+
+// Opening a folder rewrites checkpoints and indexes. A Kafka may be running on this one: whatever
+// is not ours is refused before anything in it is touched. Ours has metadata before it has a
+// partition.
+Status RefuseForeignFolder(const BrokerConfig& config) {
+  std::error_code error;
+  if (fs::exists(config.metadata_dir, error) && !fs::is_empty(config.metadata_dir, error)) {
+    return Status::Ok();
+  }
+  std::string found;
+  for (const auto& entry : fs::directory_iterator(config.log_dir, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "bootstrap.checkpoint" || IsPartitionFolder(entry)) found = name;
+    if (found == "__cluster_metadata-0") break;
+  }
+  if (found.empty()) return Status::Ok();
+  std::string owner;
+  if (const auto meta = LogManager::ReadMetaProperties(config.log_dir); meta.ok()) {
+    owner = " of cluster " + meta->cluster_id + ", node " + std::to_string(meta->node_id);
+  }
+  return {ErrorCode::kInconsistentClusterId,
+          config.log_dir + " is a log folder" + owner + " (it has " + found +
+              ") without the metadata of a kmirrord, which would be in " + config.metadata_dir +
+              "; nothing in it was changed. next: to serve what a stopped Kafka left, `kmirrord "
+              "adopt " +
+              config.log_dir +
+              " --data NEW_FOLDER`; if this is a kmirrord's folder, "
+              "set kmirror.metadata.dir"};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<DataFolder>> DataFolder::Open(const BrokerConfig& config) {
+  if (Status ours = RefuseForeignFolder(config); !ours.ok()) return ours;
   std::unique_ptr<DataFolder> folder(new DataFolder);
   LogManager::Options options;
   options.directory = config.log_dir;

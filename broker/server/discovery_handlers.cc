@@ -297,8 +297,10 @@ void HandleFindCoordinator(Services&, RequestPtr request) {
   protocol::FindCoordinatorRequest message;
   if (!DecodeRequest(*request, &message)) return;
   protocol::FindCoordinatorResponse response;
-  const int16_t error = protocol::WireErrorCode(ErrorCode::kCoordinatorNotAvailable);
-  const std::string text = "this broker coordinates no groups and no transactions yet";
+  // An error that clients do not retry: with COORDINATOR_NOT_AVAILABLE they would wait for good.
+  const int16_t error = protocol::WireErrorCode(ErrorCode::kUnsupportedVersion);
+  const std::string text =
+      "this broker coordinates no groups and no transactions yet: assign partitions";
   if (request->version() < 4) {
     response.error_code = error;
     response.error_message = text;

@@ -16,7 +16,8 @@ void HandleApiVersions(Services& services, RequestPtr request);
 void HandleMetadata(Services& services, RequestPtr request);
 void HandleDescribeCluster(Services& services, RequestPtr request);
 void HandleDescribeTopicPartitions(Services& services, RequestPtr request);
-// Groups and transactions have no coordinator here yet: COORDINATOR_NOT_AVAILABLE for each key.
+// Groups and transactions have no coordinator here yet: UNSUPPORTED_VERSION for each key, which
+// clients show to a person instead of trying again.
 void HandleFindCoordinator(Services& services, RequestPtr request);
 // An ApiVersions of a version we do not know: a v0 body that names ours (error 35).
 void AnswerUnknownApiVersions(ServedRequest& request);

@@ -453,9 +453,12 @@ void MirrorImpl::Collect(MetricSink* sink) const {
     sink->Add("kmirror_source_reachable", Kind::kGauge,
               "1 while the source answers metadata requests, 0 while it does not", labels,
               unreachable.contains(mirror) ? 0 : 1);
-    sink->Add("kmirror_source_answer_age_seconds", Kind::kGauge,
-              "Age of the oldest knowledge about a mirroring partition's source", labels,
-              oldest_answer[mirror]);
+    // Not there while no partition mirrors: 0 would look like fresh knowledge.
+    if (const auto age = oldest_answer.find(mirror); age != oldest_answer.end()) {
+      sink->Add("kmirror_source_answer_age_seconds", Kind::kGauge,
+                "Age of the oldest knowledge about a mirroring partition's source", labels,
+                age->second);
+    }
   }
   for (const auto& [mirror, count] : refreshes) {
     const Label labels[] = {{"mirror", mirror}};

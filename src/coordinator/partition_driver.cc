@@ -364,6 +364,8 @@ bool PartitionDriver::Recover() {
   if (!loaded_ || record_.state != S::kFailed) return false;
   Log(host::LogLevel::kInfo,
       "event=recover target=" + std::string(StateName(statemachine::RetryTarget(record_))));
+  // Whoever asks has mended something, perhaps at the source: what is known of it is old.
+  if (sync::SourceWatch* source = Source()) source->RefreshSoon();
   Transition(E::kRetryDue, {.position = {}, .reason = {}, .forget_failures = true});
   return true;
 }

@@ -53,6 +53,10 @@ void MirrorFetcherThread::Add(FetchAssignment assignment, Start start) {
 }
 
 void MirrorFetcherThread::Remove(const TopicIdPartition& key, std::function<void()> removed) {
+  // What is answered from now on may leave it out because it was forgotten.
+  if (const auto it = assigned_.find(key); it != assigned_.end()) {
+    it->second->cell->Update(false, shared_stats_, [](FetchPosition&) {});
+  }
   RemovePartition(key, [this, key, removed = std::move(removed)] {
     assigned_.erase(key);
     log_start_behind_.erase(key);

@@ -16,10 +16,12 @@ class PositionCell {
  public:
   // Calls change(position) under the lock. `fresh`: from now on every successful fetch of the
   // fetcher is news of this partition too, since an incremental answer leaves out what has not
-  // changed.
+  // changed. When that ends, what was news until then stays known: the age of the last answer, not
+  // that of the last data.
   template <typename F>
   void Update(bool fresh, std::shared_ptr<FetcherStats> fetcher, F change) {
     std::lock_guard lock(mutex_);
+    if (!fresh) position_ = Refreshed();
     change(position_);
     fresh_ = fresh;
     if (fetcher_ != fetcher) fetcher_ = std::move(fetcher);
@@ -27,6 +29,11 @@ class PositionCell {
 
   FetchPosition Get() const {
     std::lock_guard lock(mutex_);
+    return Refreshed();
+  }
+
+ private:
+  FetchPosition Refreshed() const {
     FetchPosition position = position_;
     if (fresh_ && fetcher_ != nullptr) {
       position.learned_ns = std::max(position.learned_ns,
@@ -39,7 +46,6 @@ class PositionCell {
     return position;
   }
 
- private:
   mutable std::mutex mutex_;
   FetchPosition position_;
   bool fresh_ = false;

@@ -42,6 +42,19 @@ TEST_F(SourceTrouble, AReplacedSourceIsFailedAndCanBeTakenOver) {  // S108 b
   EXPECT_EQ(c.Shape(), "0-2@5 R3@16");
 }
 
+TEST_F(SourceTrouble, ARecoverAsksTheSourceAgainAtOnce) {
+  StartCaughtUp(3, 5);
+  const std::string right = c.source.cluster_id;
+  c.source.cluster_id = "another-cluster-ZZZZZZZ";
+  ASSERT_TRUE(c.RunUntilState(S::kFailed, minutes(2)));
+  c.source.cluster_id = right;
+  c.source.Append("t");
+  EXPECT_EQ(c.Recover(), 1);
+  ASSERT_TRUE(c.RunUntil([&] { return c.Log().View().end == 4; }, seconds(10)))
+      << "long before the refresh that is due";
+  EXPECT_EQ(c.Describe().error_message, std::nullopt);
+}
+
 TEST_F(SourceTrouble, ASourceTopicMadeAgainIsFoundByTheRefresh) {  // S102
   StartCaughtUp(3, 5);
   c.source.topics.erase("t");

@@ -372,6 +372,25 @@ TEST_F(MirrorTest, PositionTellsLagAndAge) {
   EXPECT_EQ(position->caught_up_ns, position->learned_ns);
 }
 
+// Somebody who decides about a failover reads this age.
+TEST_F(MirrorTest, ASourceThatDiesIsAsOldAsItsLastAnswerNotAsItsLastData) {
+  const auto key = Topic("t");
+  source.Append("t", 0, 5);
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  runtime.Advance(60s);
+  const int64_t alive = runtime.MonotonicNow().count();
+  source.down.insert(1);
+  source.Cut();
+  runtime.Advance(10s);
+  const auto position = manager->Position(key);
+  ASSERT_TRUE(position.has_value());
+  EXPECT_NE(position->unreachable_since_ns, 0);
+  EXPECT_GE(position->learned_ns, alive - 1'000'000'000) << "a poll of 500 ms before it died";
+  EXPECT_LE(position->learned_ns, alive);
+}
+
 // Between leaving one fetcher's session and being asked about by the next, nobody has news of it.
 TEST_F(MirrorTest, AMovedPartitionIsAsOldAsItsOwnLastAnswer) {
   std::vector<TopicIdPartition> keys;

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -102,17 +104,35 @@ TEST_F(ProgramTest, RefusesADataFolderOfAnotherClusterOrVersion) {
   EXPECT_NE(ended.err.find("version"), std::string::npos) << ended.err;
 }
 
-TEST_F(ProgramTest, RefusesAFolderOfKafkaThatWasNotAdopted) {
+// Every file with its bytes, every folder.
+std::map<std::string, std::string> Contents(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    contents[entry.path().string()] = entry.is_directory()
+                                          ? std::string("folder")
+                                          : std::string{std::istreambuf_iterator<char>(in), {}};
+  }
+  return contents;
+}
+
+// A Kafka may be running on it: nothing in it may change.
+TEST_F(ProgramTest, RefusesAFolderOfKafkaThatWasNotAdoptedAndTouchesNothing) {
   std::filesystem::create_directories(data());
   std::filesystem::copy(Golden("kafka-4.4/clean/txn-0"), data() / "txn-0",
                         std::filesystem::copy_options::recursive);
   std::ofstream(data() / "meta.properties")
       << "version=1\nnode.id=1\ncluster.id=kmirrorGoldenCluster0g\n"
          "directory.id=AAAAAAAAAAAAAAAAAAAAAQ\n";
+  std::ofstream(data() / "recovery-point-offset-checkpoint") << "0\n1\ntxn 0 3\n";
+  std::ofstream(data() / ".lock");
+  const auto before = Contents(data());
   const Ended ended = Run({"--dev", "--data", data().string(), "--listen", "127.0.0.1:0"});
   EXPECT_EQ(ended.code, 1);
-  EXPECT_NE(ended.err.find("txn-0"), std::string::npos) << ended.err;
-  EXPECT_TRUE(std::filesystem::exists(data() / "txn-0" / "partition.metadata")) << "left as it was";
+  for (const char* word : {"txn-0", "kmirrorGoldenCluster0g", "kmirrord adopt", "next:"}) {
+    EXPECT_NE(ended.err.find(word), std::string::npos) << ended.err;
+  }
+  EXPECT_EQ(Contents(data()), before);
 }
 
 TEST_F(ProgramTest, ServesFromAConfigFileAndKeepsItsIdentity) {

@@ -132,8 +132,24 @@ class CommandsTest : public testing::Test {
               if (state == "MIRRORING behind") one.lag = 12;
               if (state == "FAILED for good") one.retry_attempt = -1;
               if (one.state_value == "FAILED") one.error_message = "the disk is full";
+              if (state.starts_with("STOPPED at "))
+                one.last_mirror_offset = std::stoll(state.substr(11));
             }
           }
+          return response;
+        });
+  }
+
+  // What the destination's partitions hold.
+  void HoldOffsets(int64_t first, int64_t end) {
+    destination_.On<ListOffsetsRequest, ListOffsetsResponse>(
+        [first, end](const ListOffsetsRequest& request, int16_t) {
+          EXPECT_EQ(request.replica_id, -1);
+          ListOffsetsResponse response;
+          auto& topic = response.topics.emplace_back();
+          topic.name = request.topics.at(0).name;
+          const bool earliest = request.topics[0].partitions.at(0).timestamp == -2;
+          topic.partitions.push_back({.partition_index = 0, .offset = earliest ? first : end});
           return response;
         });
   }
@@ -247,18 +263,24 @@ TEST_F(CommandsTest, AnUnknownTopicOrAnUnreachableSourceStartsNothing) {
   EXPECT_EQ(destination_.count(StartMirrorTopicsRequest::kApiKey), 0);
 }
 
+// A topic that was failed over and written to follows the source again: those writes go.
+TEST_F(CommandsTest, AStartAfterAStopNamesWhatWasWrittenSince) {
+  ServeMetadata(destination_, "destination-id", {{"orders", 1}, {"payments", 1}});
+  HoldOffsets(10, 100);
+  Describe([](int) {
+    return std::vector<std::pair<std::string, std::vector<std::string>>>{
+        {"orders", {"STOPPED at 60"}}, {"payments", {"STOPPED at 99"}}};
+  });
+  arguments_.all = true;
+  EXPECT_EQ(RunVerb(Verb::kStart), kDone) << err_.str();
+  EXPECT_THAT(err_.str(), HasSubstr("since the stop"));
+  EXPECT_THAT(err_.str(), HasSubstr("orders-0: offsets 60 to 99"));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("payments-0"))) << "nothing but the reset of its stop";
+}
+
 TEST_F(CommandsTest, DiscardLocalNamesWhatGoesBeforeItAsks) {
   ServeMetadata(destination_, "destination-id", {{"orders", 1}});
-  destination_.On<ListOffsetsRequest, ListOffsetsResponse>(
-      [](const ListOffsetsRequest& request, int16_t) {
-        EXPECT_EQ(request.replica_id, -1);
-        ListOffsetsResponse response;
-        auto& topic = response.topics.emplace_back();
-        topic.name = request.topics.at(0).name;
-        const bool earliest = request.topics[0].partitions.at(0).timestamp == -2;
-        topic.partitions.push_back({.partition_index = 0, .offset = earliest ? 10 : 100});
-        return response;
-      });
+  HoldOffsets(10, 100);
   arguments_.topics = {"orders"};
   arguments_.discard_local = true;
   EXPECT_EQ(RunVerb(Verb::kStart), kDone) << err_.str();

@@ -38,6 +38,7 @@ TEST(Usage, WrongArgumentsAreCodeTwo) {
            "--bootstrap-server 127.0.0.1:1 start m",   // no topics
            "--bootstrap-server 127.0.0.1:1 start m --topics a --all",
            "--bootstrap-server 127.0.0.1:1 start m --topics ,",
+           "--bootstrap-server 127.0.0.1:1 stop m --topics ''",  // an unset variable
            "--bootstrap-server 127.0.0.1:1 stop m --all --wait soon",
            "--bootstrap-server 127.0.0.1:1 stop m --all --wait -1",
            "--bootstrap-server 127.0.0.1:1 stop m --all --discard-local",
@@ -47,6 +48,11 @@ TEST(Usage, WrongArgumentsAreCodeTwo) {
        }) {
     EXPECT_EQ(Kmirror(arguments).code, 2) << arguments;
   }
+}
+
+TEST(Usage, AVerbThatDoesNotExistIsNamed) {
+  EXPECT_THAT(Kmirror("--bootstrap-server 127.0.0.1:1 strat m --all").text,
+              testing::HasSubstr("\"strat\""));
 }
 
 TEST(Usage, HelpAndVersionAreNoErrors) {

@@ -181,7 +181,7 @@ class Session {
       out_ << "Nothing to start: the source has no topics\n";
       return kDone;
     }
-    if (arguments_.discard_local && !NameWhatGoes(names)) return kFailed;
+    if (!NameWhatGoes(names)) return kFailed;
     std::vector<SourceTopic> topics;
     Goal goal{.verb = verb_, .mirror = arguments_.mirror, .topics = {}};
     for (const std::string& name : names) {
@@ -193,24 +193,56 @@ class Session {
     return Finish(outcomes, "Started", names, std::move(goal));
   }
 
-  // R31: what a fresh copy would throw away is named before anything happens.
+  // R31: what a start may remove is named before anything happens. Of a topic that was stopped
+  // here, that is what was written since; of one that is no mirror, all it has.
   bool NameWhatGoes(const std::vector<std::string>& names) {
-    std::vector<std::string> local;
+    const auto description = admin_->Describe(arguments_.mirror);
+    if (!description.ok()) {
+      Fail(description.status());
+      return false;
+    }
+    std::map<std::pair<std::string, int32_t>, PartitionRow> rows;
+    std::set<std::string> active;
+    for (const PartitionRow& row : description->rows) {
+      if (row.mirror != arguments_.mirror) continue;
+      rows[{row.topic, row.partition}] = row;
+      if (row.state != "STOPPED") active.insert(row.topic);
+    }
+    std::vector<std::string> since_stop, unknown;
     for (const std::string& name : names) {
+      if (active.contains(name)) continue;  // this start changes nothing
       const auto found = admin_->LocalData(name);
       if (!found.ok()) {
         Fail(found.status().WithContext("local data of " + name));
         return false;
       }
-      local.insert(local.end(), found->begin(), found->end());
+      for (const LocalRange& range : *found) {
+        const auto row = rows.find({name, range.partition});
+        const bool known = row != rows.end() && row->second.last_mirror_offset >= 0;
+        const int64_t from =
+            known ? std::max(range.first, row->second.last_mirror_offset) : range.first;
+        // One offset alone is the reset with which every stop ends.
+        if (range.end - from <= (known ? 1 : 0)) continue;
+        (known ? since_stop : unknown)
+            .push_back(name + "-" + std::to_string(range.partition) + ": offsets " +
+                       std::to_string(from) + " to " + std::to_string(range.end - 1));
+      }
     }
-    if (local.empty()) {
+    if (!since_stop.empty()) {
+      err_ << "Written here since the stop (its own markers among it), and removed now, as the "
+              "topic follows the source again:\n";
+      for (const std::string& line : since_stop) err_ << "  " << line << '\n';
+    }
+    if (!unknown.empty()) {
+      err_ << "Here already; what of it the source does not have is removed"
+           << (arguments_.discard_local
+                   ? ", and all of it where no common position with the source is found:\n"
+                   : ". Without a common position the start is refused:\n");
+      for (const std::string& line : unknown) err_ << "  " << line << '\n';
+    }
+    if (arguments_.discard_local && unknown.empty()) {
       err_ << "--discard-local: these topics hold no local data\n";
-      return true;
     }
-    err_ << "--discard-local: where no common position with the source is found, this is "
-            "discarded:\n";
-    for (const std::string& line : local) err_ << "  " << line << '\n';
     return true;
   }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "tools/kmirror/commands.h"
@@ -37,6 +38,21 @@ CLI::App* AddTopicVerb(CLI::App& app, const char* name, const char* help, const 
       ->check(CLI::Range(0.0, 1e9))
       ->type_name("SECONDS");
   return verb;
+}
+
+// The first word that is no option, when it is no verb either: the parser would only say that one
+// is missing.
+std::optional<std::string> UnknownVerb(const CLI::App& app, int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--bootstrap-server") ++i;
+    if (word.starts_with('-')) continue;
+    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (verb->get_name() == word) return std::nullopt;
+    }
+    return word;
+  }
+  return std::nullopt;
 }
 
 int Main(int argc, char** argv) {
@@ -87,6 +103,10 @@ int Main(int argc, char** argv) {
   versions->add_option("SERVER", parsed.server, "HOST:PORT")->required();
 
   try {
+    if (const auto word = UnknownVerb(app, argc, argv)) {
+      std::cerr << "kmirror: there is no verb \"" << *word << "\"; `kmirror --help` lists them\n";
+      return kUsage;
+    }
     app.parse(argc, argv);
     if (!versions->parsed() && bootstrap->empty()) {
       throw CLI::RequiredError("--bootstrap-server HOST:PORT (or KMIRROR_BOOTSTRAP)");
@@ -97,7 +117,9 @@ int Main(int argc, char** argv) {
   }
 
   arguments.topics = SplitList(parsed.topics);
-  if (!parsed.topics.empty() && arguments.topics.empty()) {
+  bool named = false;  // also as --topics "$UNSET"
+  for (CLI::App* verb : {start, pause, resume, stop, recover}) named |= verb->count("--topics") > 0;
+  if (named && arguments.topics.empty()) {
     std::cerr << "kmirror: --topics names no topic\n";
     return kUsage;
   }

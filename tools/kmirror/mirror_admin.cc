@@ -253,10 +253,10 @@ Result<std::vector<TopicOutcome>> MirrorAdmin::Change(Verb verb, const std::stri
   }
 }
 
-Result<std::vector<std::string>> MirrorAdmin::LocalData(const std::string& topic) {
+Result<std::vector<LocalRange>> MirrorAdmin::LocalData(const std::string& topic) {
   const auto metadata = destination_->Metadata(std::vector<std::string>{topic});
   if (!metadata.ok()) return metadata.status();
-  std::vector<std::string> found;
+  std::vector<LocalRange> found;
   for (const auto& one : metadata->topics) {
     if (one.error_code != 0) continue;  // not there: nothing to lose
     for (const auto& partition : one.partitions) {
@@ -280,11 +280,12 @@ Result<std::vector<std::string>> MirrorAdmin::LocalData(const std::string& topic
         }
       }
       if (bounds[1] > bounds[0]) {
-        found.push_back(topic + "-" + std::to_string(partition.partition_index) + ": offsets " +
-                        std::to_string(bounds[0]) + " to " + std::to_string(bounds[1] - 1));
+        found.push_back({partition.partition_index, bounds[0], bounds[1]});
       }
     }
   }
+  std::sort(found.begin(), found.end(),
+            [](const LocalRange& a, const LocalRange& b) { return a.partition < b.partition; });
   return found;
 }
 

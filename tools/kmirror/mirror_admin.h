@@ -61,6 +61,13 @@ struct SourceTopic {
   int32_t partitions = 0;
 };
 
+// Offsets [first, end) of a partition.
+struct LocalRange {
+  int32_t partition = 0;
+  int64_t first = 0;
+  int64_t end = 0;
+};
+
 enum class Verb {
   kCreate,
   kStart,
@@ -99,9 +106,9 @@ class MirrorAdmin {
   Result<std::vector<TopicOutcome>> Change(Verb verb, const std::string& mirror,
                                            const std::vector<std::string>& topics);
 
-  // Local data of a topic, for a person to see before it goes: "orders-0: offsets 0 to 99". Empty
-  // when there is none.
-  Result<std::vector<std::string>> LocalData(const std::string& topic);
+  // What the destination holds of a topic: partitions with at least one offset, in order. Empty
+  // when there is no such topic.
+  Result<std::vector<LocalRange>> LocalData(const std::string& topic);
 
  private:
   ClusterClient* destination_;

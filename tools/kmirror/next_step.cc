@@ -26,12 +26,13 @@ std::string NextStep(const Status& status, Verb verb, const Arguments& arguments
       return "`kmirror describe` shows which mirror holds the topic";
     case ErrorCode::kMirrorTopicNotPaused:
       return verb == Verb::kResume
-                 ? "only a paused topic can be resumed; a stopped one is started again "
-                   "with `kmirror start " +
-                       mirror + " --topics TOPIC`"
+                 ? "only a paused topic can be resumed; a stopped one is mirrored again with "
+                   "`kmirror start " +
+                       mirror + " --topics TOPIC`, which removes what was written here since"
                  : "";
     case ErrorCode::kMirrorTopicAlreadyStopped:
-      return "a stopped topic is started again with `kmirror start " + mirror + " --topics TOPIC`";
+      return "it is an ordinary topic now; `kmirror start " + mirror +
+             " --topics TOPIC` mirrors it again, and removes what was written here since";
     case ErrorCode::kUnknownTopicOrPartition:
       return verb == Verb::kStart
                  ? "names must be those of the source cluster; a pattern must match all "
@@ -39,8 +40,8 @@ std::string NextStep(const Status& status, Verb verb, const Arguments& arguments
                  : "`kmirror describe " + mirror + "` shows the topics of the mirror";
     case ErrorCode::kInconsistentTopicId:
     case ErrorCode::kTopicAlreadyExists:
-      return "this cluster has another topic of that name: rename or delete it, or leave this "
-             "topic out";
+      return "this cluster has another topic of that name (a client that looked for it may have "
+             "created it): delete it, or leave this topic out";
     case ErrorCode::kClusterMirrorAuthorizationFailed:
     case ErrorCode::kTopicAuthorizationFailed:
     case ErrorCode::kClusterAuthorizationFailed:
