@@ -86,6 +86,7 @@ void ManualRuntime::Log(host::LogLevel level, std::string_view area,
                  line.data());
   }
   lines_.push_back({level, std::string(area), std::string(line)});
+  if (watch_line_) watch_line_(lines_.back());
 }
 
 size_t ManualRuntime::CountLines(std::string_view text) const {

@@ -67,6 +67,8 @@ class ManualRuntime final : public host::Runtime {
 
   const std::vector<LogLine>& lines() const { return lines_; }
   void ClearLines() { lines_.clear(); }
+  // Sees every line as it is logged.
+  void WatchLines(std::function<void(const LogLine&)> watch) { watch_line_ = std::move(watch); }
   // Number of lines that contain `text`.
   size_t CountLines(std::string_view text) const;
   // Also writes lines to stderr: for a person who debugs a test.
@@ -103,6 +105,7 @@ class ManualRuntime final : public host::Runtime {
   std::map<TimerKey, Timer> timers_;
   std::map<uint64_t, int64_t> timer_due_;  // id -> due
   std::vector<LogLine> lines_;
+  std::function<void(const LogLine&)> watch_line_;
 };
 
 }  // namespace kmirror::conformance

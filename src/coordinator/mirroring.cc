@@ -5,15 +5,13 @@
 #include <utility>
 
 #include "src/coordinator/partition_driver.h"
+#include "src/statemachine/epoch_rules.h"
 
 namespace kmirror::coordinator {
 namespace {
 
 using E = statemachine::PartitionEvent;
 using S = MirrorPartitionState;
-
-constexpr int32_t kEpochThreshold = 3;
-constexpr int32_t kEpochIncrement = 10;
 
 uint64_t NextAssignment() {
   // Unique within the process is enough: it only tells a late event from a current one.
@@ -38,10 +36,10 @@ void PartitionDriver::Fetch() {
     return AwaitSource(std::move(why), [this] { Fetch(); });
   }
   ClearTrouble();
-  if (leader->epoch > leader_epoch_ - kEpochThreshold &&
-      leader->epoch <= INT32_MAX - kEpochIncrement - 1) {
+  const auto floor = statemachine::EpochFloor(leader->epoch);
+  if (floor && statemachine::EpochIsNear(leader->epoch, leader_epoch_)) {
     SetStep("raise leader epoch");
-    return RaiseEpochAbove(leader->epoch + kEpochIncrement, {}, [this] { Fetch(); });
+    return RaiseEpochAbove(*floor, {}, [this] { Fetch(); });
   }
   AddFetcher(*leader);
 }
@@ -87,11 +85,10 @@ void PartitionDriver::OnEpochNear(int32_t source_epoch) {
   if (sync::SourceWatch* source = Source()) {
     source->LearnEpoch(topic_, key_.partition.partition, source_epoch);
   }
-  if (source_epoch > INT32_MAX - kEpochIncrement - 1) return;
-  const int32_t min = source_epoch + kEpochIncrement;
-  if (background_bump_ >= min || leader_epoch_ > min) return;
-  background_bump_ = min;  // at most one pending
-  AskForBump(min);
+  const auto floor = statemachine::EpochFloor(source_epoch);
+  if (!floor || background_bump_ >= *floor || leader_epoch_ > *floor) return;
+  background_bump_ = *floor;  // at most one pending
+  AskForBump(*floor);
 }
 
 void PartitionDriver::OnFetchStopped(const fetcher::FetchStopped& stopped) {
@@ -150,24 +147,14 @@ void PartitionDriver::OnFetchStopped(const fetcher::FetchStopped& stopped) {
 }
 
 void PartitionDriver::OnSourceTopicDeleted() {
-  if (!loaded_ || desired_.state == DesiredState::kStopped) return;
-  if (record_.state == S::kStopped || record_.state == S::kStopping) return;
-  if (record_.state == S::kFailed &&
-      record_.attempt == statemachine::PartitionRecord::kNotRetryable) {
-    return;  // the reason first given stays
-  }
+  if (!loaded_ || !statemachine::SourceLossFails(desired_.state, record_)) return;
   Fail("the source topic is deleted; the data here stays readable, stop the topic to write to it",
        false);
 }
 
 void PartitionDriver::OnSourceReplaced(const std::string& expected_id,
                                        const std::string& found_id) {
-  if (!loaded_ || desired_.state == DesiredState::kStopped) return;
-  if (record_.state == S::kStopped || record_.state == S::kStopping) return;
-  if (record_.state == S::kFailed &&
-      record_.attempt == statemachine::PartitionRecord::kNotRetryable) {
-    return;
-  }
+  if (!loaded_ || !statemachine::SourceLossFails(desired_.state, record_)) return;
   Fail("another cluster answers at the source's address: expected cluster id " + expected_id +
            ", found " + found_id,
        false);
@@ -199,13 +186,13 @@ void PartitionDriver::RaiseEpoch() {
     const sync::SourceWatch* source = Source();
     const auto leader =
         source == nullptr ? std::nullopt : source->LeaderOf(topic_, key_.partition.partition);
+    const auto floor = leader ? statemachine::EpochFloor(leader->epoch) : std::nullopt;
     // Nothing learned: MIRRORING detects it again, with the backoff of a refresh in between.
-    if (!leader || leader->epoch > INT32_MAX - kEpochIncrement - 1 ||
-        leader->epoch <= leader_epoch_ - kEpochThreshold) {
+    if (!floor || !statemachine::EpochIsNear(leader->epoch, leader_epoch_)) {
       return Transition(E::kEpochRaised);
     }
     SetStep("raise leader epoch");
-    RaiseEpochAbove(leader->epoch + kEpochIncrement, {}, [this] { Transition(E::kEpochRaised); });
+    RaiseEpochAbove(*floor, {}, [this] { Transition(E::kEpochRaised); });
   };
   source->RefreshSoon();
 }

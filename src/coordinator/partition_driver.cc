@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/coordinator/steps.h"
+#include "src/statemachine/epoch_rules.h"
 #include "src/statemachine/retry_backoff.h"
 
 namespace kmirror::coordinator {
@@ -16,7 +17,6 @@ using A = statemachine::Action;
 
 constexpr milliseconds kSoftInitial(100), kSoftCap(5000);
 constexpr milliseconds kBumpResend(5000);
-constexpr int32_t kEpochThreshold = 3;  // coordinator.md 3.5
 
 // The step that a stored state completes, for the kill tests.
 std::string_view StepOf(S from, S to) {
@@ -157,18 +157,22 @@ void PartitionDriver::Reconcile() {
     return;
   }
   if (running_) return;  // what the stored state asks for is under way
-  switch (record_.state) {
-    case S::kPreparing: return Enter(A::kPrepare);
-    case S::kMirroring: return Enter(A::kFetch);
-    case S::kEpochFencing: return Enter(A::kRaiseEpoch);
-    case S::kUleRecovery: return Enter(A::kAwaitReplicas);
-    case S::kPausing: return Enter(A::kRemoveFetcher);
-    case S::kPaused: return Enter(A::kStay);
-    case S::kStopping: return Enter(A::kStop);
-    case S::kStopped: return Enter(A::kOpenWrites);
-    case S::kFailed: return Enter(A::kScheduleRetry);
-    case S::kUnknown: return;
+  if (statemachine::MustTakeOver(record_, leader_epoch_)) return TakeOver();
+  Enter(statemachine::EntryAction(record_.state));
+}
+
+void PartitionDriver::TakeOver() {
+  auto decision = statemachine::Decide(record_, E::kTakenOver, {});
+  if (!decision.ok()) return;  // the table permits it wherever MustTakeOver asks for it
+  if (record_.state == S::kStopped) {
+    // Clients need not wait: nothing that an older leader may have stored is unsafe here, and the
+    // write finds it.
+    Enter(A::kOpenWrites);
+    return Submit(E::kTakenOver, *std::move(decision), nullptr);
   }
+  NewOperation("take over");
+  Submit(E::kTakenOver, *std::move(decision),
+         [this] { Enter(statemachine::EntryAction(record_.state)); });
 }
 
 void PartitionDriver::MutationEnded() {
@@ -250,9 +254,8 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
                                  context_->host.runtime->Random()),
         [this, event, decision, then] {
           writing_ = false;
-          // What is wanted may have changed meanwhile; a stop must not wait for a state of the
-          // past. The refused write may be in the log all the same, so the state is read anew.
-          if (!then && reconcile_again_ && event != E::kFailed) return ReadAgain();
+          // Also when something else is wanted by now: the write may be under way still, and a
+          // state that is read instead could be overtaken by it. Its answer settles that.
           Submit(event, decision, then);
         });
     return;
@@ -262,15 +265,7 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
   record_ = *std::move(result);
   soft_failures_ = 0;
   trouble_.clear();
-  if (from != record_.state || (record_.state == S::kFailed && was != record_.reason)) {
-    Log(record_.state == S::kFailed ? host::LogLevel::kWarn : host::LogLevel::kInfo,
-        "event=state-change from=" + std::string(StateName(from)) +
-            " to=" + std::string(StateName(record_.state)) +
-            " cause=" + std::string(statemachine::EventName(event)) + " leader_epoch=" +
-            std::to_string(leader_epoch_) + " state_epoch=" + std::to_string(record_.state_epoch) +
-            " attempt=" + std::to_string(record_.attempt) +
-            (record_.reason.empty() ? "" : " reason=\"" + record_.reason + "\""));
-  }
+  LogWritten(event, from, was);
   if (const auto step = StepOf(from, record_.state); !step.empty()) Step(step, true);
   Changed();
   if (reconcile_again_) {
@@ -293,6 +288,29 @@ void PartitionDriver::OnWritten(E event, statemachine::Decision decision, Next t
   const statemachine::Next next = statemachine::Reconcile(desired_.state, record_);
   if (next.event) return Transition(*next.event);
   Enter(decision.action);
+}
+
+// Every durable step of a partition leaves one line. Those that keep the state have an event of
+// their own; a failure that is told again with the same reason is for a person who debugs.
+void PartitionDriver::LogWritten(E event, S from, const std::string& old_reason) const {
+  const bool failed = record_.state == S::kFailed;
+  auto level = failed ? host::LogLevel::kWarn : host::LogLevel::kInfo;
+  if (failed && from == S::kFailed && old_reason == record_.reason) level = host::LogLevel::kDebug;
+  std::string line = "event=state-change from=" + std::string(StateName(from)) +
+                     " to=" + std::string(StateName(record_.state));
+  if (from == record_.state && !failed) {
+    line = "event=state-written state=" + std::string(StateName(from));
+  }
+  line += " cause=" + std::string(statemachine::EventName(event)) +
+          " leader_epoch=" + std::to_string(leader_epoch_) +
+          " state_epoch=" + std::to_string(record_.state_epoch) +
+          " attempt=" + std::to_string(record_.attempt);
+  if (event == E::kPositionTaken) {
+    line += " position=" + std::to_string(record_.position.epoch) + "@" +
+            std::to_string(record_.position.offset);
+  }
+  if (!record_.reason.empty()) line += " reason=\"" + record_.reason + "\"";
+  Log(level, std::move(line));
 }
 
 void PartitionDriver::Enter(A action) {
@@ -349,11 +367,7 @@ void PartitionDriver::ScheduleRetry() {
   SetStep("failed");
   assignment_ = 0;
   context_->fetching->Remove(key_.partition, [] {});
-  const bool failed_stop = record_.previous == S::kStopping;
-  const int max = context_->options->failed_retry_max_attempts;
-  if (record_.attempt == statemachine::PartitionRecord::kNotRetryable) return;
-  // A failed stop is never given up: a half-finished failover helps nobody (6.4).
-  if (!failed_stop && (max == 0 || record_.attempt >= max)) return;
+  if (!statemachine::RetriesByItself(record_, context_->options->failed_retry_max_attempts)) return;
   After(statemachine::RetryDelay(context_->options->failed_retry_initial_backoff,
                                  context_->options->failed_retry_max_backoff, record_.attempt,
                                  context_->host.runtime->Random()),
@@ -498,7 +512,7 @@ void PartitionDriver::OnSourceRefreshed() {
   const auto leader =
       source == nullptr ? std::nullopt : source->LeaderOf(topic_, key_.partition.partition);
   background_bump_ = -1;
-  if (leader && leader->epoch > leader_epoch_ - kEpochThreshold) OnEpochNear(leader->epoch);
+  if (leader && statemachine::EpochIsNear(leader->epoch, leader_epoch_)) OnEpochNear(leader->epoch);
   // A source broker that died cannot name its successor; its metadata can.
   if (leader && assignment_ != 0) {
     context_->fetching->UpdateSourceLeader(key_.partition, leader->id, leader->address,

@@ -100,12 +100,16 @@ class PartitionDriver {
   // Forgets the state and what runs, and reads it: someone else wrote, or nobody knows.
   void ReadAgain();
   void Reconcile();
+  // The first write of a new leader, before it acts on what an older one has stored.
+  void TakeOver();
   void Transition(statemachine::PartitionEvent event, statemachine::EventArgs args = {});
   // A write inside the running operation; `then` runs when it is acknowledged.
   void WriteWithin(statemachine::PartitionEvent event, statemachine::EventArgs args, Next then);
   void Submit(statemachine::PartitionEvent event, statemachine::Decision decision, Next then);
   void OnWritten(statemachine::PartitionEvent event, statemachine::Decision decision, Next then,
                  Result<statemachine::PartitionRecord> result);
+  void LogWritten(statemachine::PartitionEvent event, MirrorPartitionState from,
+                  const std::string& old_reason) const;
   void Enter(statemachine::Action action);
   void Fail(std::string reason, bool retryable);
   void ScheduleRetry();
@@ -157,6 +161,7 @@ class PartitionDriver {
                        statemachine::MirrorPosition known);
   void PrepareTruncate(int64_t cut, bool discard);
   void PrepareAlign();
+  static statemachine::LogShape ShapeOf(const host::PartitionLog& log);
   void NoCommonPosition(std::string_view why);
   bool SourceIsOurs(std::string* why_not, bool* final) const;
 
@@ -207,8 +212,8 @@ class PartitionDriver {
   host::Lane::TimerId timer_ = 0;
   host::Lane::TimerId read_timer_ = 0;
   host::Lane::TimerId write_timer_ = 0;  // of the write in flight; outlives operations
-  Next on_source_;  // waits for a refresh
-  Next on_epoch_;   // waits for a leader epoch above epoch_min_
+  Next on_source_;                       // waits for a refresh
+  Next on_epoch_;                        // waits for a leader epoch above epoch_min_
   int32_t epoch_min_ = -1;
   int32_t background_bump_ = -1;  // proactive, while MIRRORING; -1 none pending
   uint64_t assignment_ = 0;       // of the fetcher; 0 none

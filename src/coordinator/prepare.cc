@@ -6,16 +6,13 @@
 
 #include "src/coordinator/partition_driver.h"
 #include "src/coordinator/steps.h"
+#include "src/statemachine/epoch_rules.h"
 
 namespace kmirror::coordinator {
 namespace {
 
 using E = statemachine::PartitionEvent;
 using statemachine::MirrorPosition;
-
-// coordinator.md 3.5: a bump is due when the source's epoch comes this near, and goes this far.
-constexpr int32_t kEpochThreshold = 3;
-constexpr int32_t kEpochIncrement = 10;
 
 bool IsTransient(ErrorCode code) {
   switch (code) {
@@ -105,13 +102,13 @@ void PartitionDriver::PrepareSource() {
 void PartitionDriver::PrepareEpoch(const sync::SourceWatch::Leader& leader) {
   // R27: above the source before the first fetch, so that EPOCH_FENCING stays the exception.
   SetStep("raise leader epoch");
-  const int32_t source_epoch = leader.epoch;
-  if (source_epoch > INT32_MAX - kEpochIncrement - 1) {
-    return Fail("the source's leader epoch " + std::to_string(source_epoch) + " cannot be exceeded",
+  const auto floor = statemachine::EpochFloor(leader.epoch);
+  if (!floor) {
+    return Fail("the source's leader epoch " + std::to_string(leader.epoch) + " cannot be exceeded",
                 false);
   }
-  if (source_epoch <= leader_epoch_ - kEpochThreshold) return PrepareLoopCheck();
-  RaiseEpochAbove(source_epoch + kEpochIncrement, kStepStartEpoch, [this] { PrepareLoopCheck(); });
+  if (!statemachine::EpochIsNear(leader.epoch, leader_epoch_)) return PrepareLoopCheck();
+  RaiseEpochAbove(*floor, kStepStartEpoch, [this] { PrepareLoopCheck(); });
 }
 
 void PartitionDriver::PrepareLoopCheck() {
@@ -180,42 +177,39 @@ void PartitionDriver::PreparePositions() {
       }));
 }
 
+statemachine::LogShape PartitionDriver::ShapeOf(const host::PartitionLog& log) {
+  const host::LogView view = log.View();
+  statemachine::LogShape shape;
+  shape.log_start = view.log_start;
+  shape.end = view.end;
+  for (const host::EpochEntry& entry : log.Epochs()) {
+    shape.epochs.push_back({entry.epoch, entry.start_offset});
+  }
+  return shape;
+}
+
 void PartitionDriver::PrepareCut(MirrorPosition from_source) {
   ClearTrouble();
   SetStep("find the common position");
   if (!HaveLog([this, from_source] { PrepareCut(from_source); })) return;
-  const host::LogView view = log_->View();
-  statemachine::LogShape shape;
-  shape.log_start = view.log_start;
-  shape.end = view.end;
-  for (const host::EpochEntry& entry : log_->Epochs()) {
-    shape.epochs.push_back({entry.epoch, entry.start_offset});
+  using Next = statemachine::StartCut::Next;
+  auto start = statemachine::ChooseStartCut(ShapeOf(*log_), from_source, record_);
+  switch (start.next) {
+    case Next::kCut: return PrepareTruncate(start.cut, false);
+    case Next::kNoCommonPosition:
+      return NoCommonPosition("the log was never mirrored from this source");
+    case Next::kCompareEpochs:
+      return PrepareExchange(std::make_shared<statemachine::EpochExchange>(std::move(start.shape)),
+                             start.known);
   }
-  if (shape.IsEmpty()) return PrepareTruncate(view.end, false);
-
-  const MirrorPosition known = statemachine::Later(from_source, record_.position);
-  if (known.IsNone() && record_.progress != statemachine::Progress::kMirrored) {
-    // Records that no mirror of this topic put here (L7), also when a cut was announced and never
-    // made: epochs say nothing about whether the source has them too, since both clusters count
-    // from 0.
-    return NoCommonPosition("the log was never mirrored from this source");
-  }
-  if (!known.IsNone()) {
-    const int64_t cut = statemachine::CutForPosition(shape, known);
-    if (cut <= shape.log_start) return PrepareTruncate(cut, false);
-    shape = statemachine::CutShape(std::move(shape), cut);
-  }
-  PrepareExchange(std::make_shared<statemachine::EpochExchange>(std::move(shape)), known);
 }
 
 void PartitionDriver::PrepareExchange(std::shared_ptr<statemachine::EpochExchange> exchange,
                                       MirrorPosition known) {
   const auto question = exchange->Question();
   if (!question) {
-    const auto cut = exchange->Cut();
-    if (!cut || (known.IsNone() && *cut <= log_->View().log_start)) {
-      return NoCommonPosition("the source knows none of the log's leader epochs");
-    }
+    const auto cut = statemachine::CutAfterExchange(*exchange, known, log_->View().log_start);
+    if (!cut) return NoCommonPosition("the source knows none of the log's leader epochs");
     return PrepareTruncate(*cut, false);
   }
   SetStep("compare leader epochs with the source");

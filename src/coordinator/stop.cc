@@ -5,15 +5,12 @@
 
 #include "src/coordinator/partition_driver.h"
 #include "src/coordinator/steps.h"
+#include "src/statemachine/stop_rules.h"
 
 namespace kmirror::coordinator {
 namespace {
 
 using E = statemachine::PartitionEvent;
-using statemachine::Progress;
-
-constexpr int32_t kEpochIncrement = 10;
-
 }  // namespace
 
 // Too few replicas, a lost leadership: waited for, shown, never counted as a failure of the stop.
@@ -38,8 +35,7 @@ void PartitionDriver::Stop() {
   assignment_ = 0;
   context_->fetching->Remove(key_.partition, [this, alive = alive_, operation = operation_] {
     if (!*alive || operation != operation_) return;
-    // Progress 0: the log was not touched since it was last writable. What is open in it is local.
-    if (record_.progress == Progress::kUntouched) return StopFinish();
+    if (statemachine::StopIsOnlyAWrite(record_)) return StopFinish();
     StopTruncate();
   });
 }
@@ -54,7 +50,7 @@ void PartitionDriver::StopTruncate() {
   const bool truncate =
       configs != nullptr && policy != configs->end() && policy->second == "truncate";
   const host::LogView view = log_->View();
-  if (!truncate || record_.progress != Progress::kMirrored || !record_.position.IsNone() ||
+  if (!truncate || !statemachine::StopTakesPosition(record_) ||
       view.last_stable_offset >= view.end) {
     return StopReplicated();
   }
@@ -96,8 +92,7 @@ void PartitionDriver::StopReplicated() {
 }
 
 void PartitionDriver::StopPosition() {
-  // Captured once by this stop, and only from a log that holds nothing but mirrored data (6.3).
-  if (record_.progress != Progress::kMirrored || !record_.position.IsNone()) return StopEpoch();
+  if (!statemachine::StopTakesPosition(record_)) return StopEpoch();
   SetStep("store the last mirror position");
   // A position is kept through every crash, so the data below it must be: otherwise markers of this
   // cluster would stand below it after a loss of power.
@@ -109,12 +104,8 @@ void PartitionDriver::StopPosition() {
 
 void PartitionDriver::StorePosition() {
   const host::LogView view = log_->View();
-  statemachine::MirrorPosition position{view.last_batch_epoch, view.end};
-  if (position.epoch < 0) {
-    // Retention emptied the log, or nothing was ever in it: the newest epoch that is not our own.
-    const auto epochs = log_->Epochs();
-    if (!epochs.empty()) position.epoch = epochs.back().epoch;
-  }
+  const auto position =
+      statemachine::PositionAtEnd(ShapeOf(*log_), view.last_batch_epoch, leader_epoch_);
   Step(kStepStopPosition, false);
   WriteWithin(E::kPositionTaken, {.position = position, .reason = {}}, [this] {
     Step(kStepStopPosition, true);
@@ -124,16 +115,13 @@ void PartitionDriver::StorePosition() {
 
 void PartitionDriver::StopEpoch() {
   SetStep("raise leader epoch");
-  // Above what was mirrored, and above what the source may have reached by itself meanwhile.
-  int32_t min = record_.position.epoch;
+  std::optional<int32_t> source_epoch;
   if (sync::SourceWatch* source = Source()) {
     const auto leader = source->LeaderOf(topic_, key_.partition.partition);
-    if (leader && leader->epoch >= 0 && leader->epoch <= INT32_MAX - kEpochIncrement - 1) {
-      min = std::max(min, leader->epoch + kEpochIncrement);
-    }
+    if (leader) source_epoch = leader->epoch;
   }
-  const host::LogView view = log_->View();
-  min = std::max(min, record_.position.IsNone() ? view.last_batch_epoch : min);
+  const int32_t min =
+      statemachine::StopEpochFloor(record_, log_->View().last_batch_epoch, source_epoch);
   if (leader_epoch_ > min) return StopProducers();
   RaiseEpochAbove(min, kStepStopEpoch, [this] { StopProducers(); });
 }
@@ -210,7 +198,7 @@ void PartitionDriver::StopSync() {
 }
 
 void PartitionDriver::StopFinish() {
-  if (record_.progress != Progress::kUntouched) {
+  if (!statemachine::StopIsOnlyAWrite(record_)) {
     const host::LogView view = log_->View();
     if (!log_->OpenTransactions().empty() || view.high_watermark != view.end) {
       Trouble("the log changed under the stop");

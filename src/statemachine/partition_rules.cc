@@ -54,6 +54,17 @@ constexpr Rule kRules[] = {
     // The target depends on the previous state: RetryTarget, one of PREPARING, MIRRORING, PAUSING,
     // STOPPING. The table names the first; Decide puts the real one.
     {S::kFailed, E::kRetryDue, S::kPreparing, A::kPrepare},
+
+    // Nothing is decided anew: then the action of the state.
+    {S::kPreparing, E::kTakenOver, S::kPreparing, A::kContinue},
+    {S::kMirroring, E::kTakenOver, S::kMirroring, A::kContinue},
+    {S::kEpochFencing, E::kTakenOver, S::kEpochFencing, A::kContinue},
+    {S::kUleRecovery, E::kTakenOver, S::kUleRecovery, A::kContinue},
+    {S::kPausing, E::kTakenOver, S::kPausing, A::kContinue},
+    {S::kPaused, E::kTakenOver, S::kPaused, A::kContinue},
+    {S::kStopping, E::kTakenOver, S::kStopping, A::kContinue},
+    {S::kStopped, E::kTakenOver, S::kStopped, A::kContinue},
+    {S::kFailed, E::kTakenOver, S::kFailed, A::kContinue},
 };
 
 constexpr bool HasDuplicatePairs() {
@@ -66,19 +77,25 @@ constexpr bool HasDuplicatePairs() {
 }
 static_assert(!HasDuplicatePairs());
 
-A EntryAction(S state) {
-  switch (state) {
-    case S::kPreparing: return A::kPrepare;
-    case S::kMirroring: return A::kFetch;
-    case S::kPausing: return A::kRemoveFetcher;
-    case S::kStopping: return A::kStop;
-    default: return A::kNone;
-  }
-}
-
 }  // namespace
 
 std::span<const Rule> PartitionRules() { return kRules; }
+
+A EntryAction(S state) {
+  switch (state) {
+    case S::kUnknown: return A::kNone;
+    case S::kPreparing: return A::kPrepare;
+    case S::kEpochFencing: return A::kRaiseEpoch;
+    case S::kUleRecovery: return A::kAwaitReplicas;
+    case S::kMirroring: return A::kFetch;
+    case S::kPausing: return A::kRemoveFetcher;
+    case S::kPaused: return A::kStay;
+    case S::kStopping: return A::kStop;
+    case S::kStopped: return A::kOpenWrites;
+    case S::kFailed: return A::kScheduleRetry;
+  }
+  return A::kNone;
+}
 
 const Rule* FindRule(S from, E on) {
   for (const Rule& rule : kRules) {
@@ -89,10 +106,10 @@ const Rule* FindRule(S from, E on) {
 
 std::string_view EventName(E event) {
   constexpr std::array<std::string_view, kPartitionEventCount> names = {
-      "START_WANTED",   "CUT_CHOSEN",       "PREPARED",         "EPOCH_BEHIND",
-      "EPOCH_RAISED",   "SOURCE_TRUNCATED", "REPLICAS_ALIGNED", "DATA_FLOWS",
-      "PAUSE_WANTED",   "RESUME_WANTED",    "FETCHER_GONE",     "STOP_WANTED",
-      "POSITION_TAKEN", "STOP_DONE",        "FAILED",           "RETRY_DUE"};
+      "START_WANTED",     "CUT_CHOSEN",       "PREPARED",       "EPOCH_BEHIND", "EPOCH_RAISED",
+      "SOURCE_TRUNCATED", "REPLICAS_ALIGNED", "DATA_FLOWS",     "PAUSE_WANTED", "RESUME_WANTED",
+      "FETCHER_GONE",     "STOP_WANTED",      "POSITION_TAKEN", "STOP_DONE",    "FAILED",
+      "RETRY_DUE",        "TAKEN_OVER"};
   return names[static_cast<size_t>(event)];
 }
 
@@ -124,6 +141,18 @@ S RetryTarget(const PartitionRecord& failed) {
     case S::kStopping: return S::kStopping;
     default: return S::kPreparing;
   }
+}
+
+bool MustTakeOver(const PartitionRecord& record, int32_t leader_epoch) {
+  // UNKNOWN is never written (1.3). What could land on it is a start, which the next wish finds.
+  return record.state != S::kUnknown && record.leader_epoch < leader_epoch;
+}
+
+bool RetriesByItself(const PartitionRecord& failed, int max_attempts) {
+  // A failed stop is never given up: a half-finished failover helps nobody (6.4).
+  if (failed.previous == S::kStopping) return true;
+  if (failed.attempt == PartitionRecord::kNotRetryable) return false;
+  return max_attempts != 0 && failed.attempt < max_attempts;
 }
 
 Result<Decision> Decide(const PartitionRecord& record, E event, const EventArgs& args) {

@@ -34,8 +34,9 @@ enum class PartitionEvent : uint8_t {
   kStopDone,       // markers and reset are durable
   kFailed,         // an error of coordinator.md 2.5
   kRetryDue,       // the backoff of FAILED ran out, or an operator asked to recover
+  kTakenOver,      // a new leader fences what the old one may still have under way
 };
-inline constexpr int kPartitionEventCount = 16;
+inline constexpr int kPartitionEventCount = 17;
 
 // What the partition's leader does once the record that enters the state is acknowledged.
 enum class Action : uint8_t {
@@ -61,6 +62,8 @@ struct Rule {
 
 // Every permitted (from, on) pair exactly once; anything else is refused.
 std::span<const Rule> PartitionRules();
+// What a leader does that finds the state stored: the action of the rules that lead into it.
+Action EntryAction(MirrorPartitionState state);
 // nullptr: not permitted.
 const Rule* FindRule(MirrorPartitionState from, PartitionEvent on);
 
@@ -73,6 +76,11 @@ bool CanTransition(MirrorPartitionState from, MirrorPartitionState to);
 // Where a FAILED partition goes when it is retried (2.5): its previous state, with the recovery
 // states retried as MIRRORING and nothing retried as PREPARING.
 MirrorPartitionState RetryTarget(const PartitionRecord& failed);
+// Must a leader that has read the record write before it acts on it (kTakenOver)? An older leader's
+// write may still be under way: landing later, it would make the record say what nobody does.
+bool MustTakeOver(const PartitionRecord& record, int32_t leader_epoch);
+// Does a FAILED partition try again by itself, `max_attempts` being the configured limit (0 never)?
+bool RetriesByItself(const PartitionRecord& failed, int max_attempts);
 
 // The event's rule for the record, as a write (without leader epoch and expected epoch, which the
 // driver adds). kInvalidClusterMirrorState: the table does not permit it.

@@ -34,4 +34,13 @@ Next Reconcile(DesiredState desired, const PartitionRecord& record) {
   return {};
 }
 
+bool SourceLossFails(DesiredState desired, const PartitionRecord& record) {
+  using S = MirrorPartitionState;
+  if (desired == DesiredState::kStopped || record.state == S::kStopping) return false;
+  if (record.state != S::kFailed) return true;
+  // A stop that failed half-way is finished first. The reason first given for a final failure
+  // stays.
+  return record.previous != S::kStopping && record.attempt != PartitionRecord::kNotRetryable;
+}
+
 }  // namespace kmirror::statemachine

@@ -18,4 +18,8 @@ struct Next {
 // transition.
 Next Reconcile(DesiredState desired, const PartitionRecord& record);
 
+// Does a source that is gone for good (its topic deleted, another cluster at its address) fail the
+// partition? Not one whose stop is wanted or under way: it needs no source any more.
+bool SourceLossFails(DesiredState desired, const PartitionRecord& record);
+
 }  // namespace kmirror::statemachine

@@ -97,4 +97,31 @@ std::optional<int64_t> EpochExchange::Cut() const {
   return std::nullopt;
 }
 
+StartCut ChooseStartCut(LogShape log, const MirrorPosition& from_source,
+                        const PartitionRecord& record) {
+  using Next = StartCut::Next;
+  if (log.IsEmpty()) return {.next = Next::kCut, .cut = log.end, .shape = {}, .known = {}};
+  const MirrorPosition known = Later(from_source, record.position);
+  if (known.IsNone()) {
+    // Records that no mirror of this topic put here (L7), also when a cut was announced and never
+    // made: epochs say nothing about whether the source has them too, since both clusters count
+    // from 0.
+    if (record.progress != Progress::kMirrored) return {};
+    return {.next = Next::kCompareEpochs, .cut = 0, .shape = std::move(log), .known = known};
+  }
+  const int64_t cut = CutForPosition(log, known);
+  if (cut <= log.log_start) return {.next = Next::kCut, .cut = cut, .shape = {}, .known = known};
+  return {.next = Next::kCompareEpochs,
+          .cut = 0,
+          .shape = CutShape(std::move(log), cut),
+          .known = known};
+}
+
+std::optional<int64_t> CutAfterExchange(const EpochExchange& exchange, const MirrorPosition& known,
+                                        int64_t log_start) {
+  const std::optional<int64_t> cut = exchange.Cut();
+  if (!cut || (known.IsNone() && *cut <= log_start)) return std::nullopt;
+  return cut;
+}
+
 }  // namespace kmirror::statemachine

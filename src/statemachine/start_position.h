@@ -57,4 +57,20 @@ class EpochExchange {
   std::optional<int64_t> cut_;
 };
 
+// The first decision of PREPARING about the log: where to cut without asking further, or that the
+// epochs have to be compared first, or that nothing can be said about a common prefix.
+struct StartCut {
+  enum class Next : uint8_t { kCut, kCompareEpochs, kNoCommonPosition };
+  Next next = Next::kNoCommonPosition;
+  int64_t cut = 0;       // kCut
+  LogShape shape;        // kCompareEpochs: what is left to compare
+  MirrorPosition known;  // the later of the source's and our own
+};
+StartCut ChooseStartCut(LogShape log, const MirrorPosition& from_source,
+                        const PartitionRecord& record);
+
+// The cut after the comparison; nullopt: no common position (R26). `log_start` is the log's now.
+std::optional<int64_t> CutAfterExchange(const EpochExchange& exchange, const MirrorPosition& known,
+                                        int64_t log_start);
+
 }  // namespace kmirror::statemachine

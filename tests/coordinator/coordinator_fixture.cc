@@ -4,6 +4,7 @@
 
 #include "conformance/mirrored_batches.h"
 #include "kmirror/log/control_batch.h"
+#include "tests/coordinator/transition_count.h"
 
 namespace kmirror::coordinator {
 namespace {
@@ -25,7 +26,10 @@ conformance::MemoryHostOptions HostOptions(int32_t broker) {
 }  // namespace
 
 Cluster::Cluster(uint64_t seed, int32_t broker)
-    : runtime(seed), host(&runtime, HostOptions(broker)), source(&runtime) {}
+    : runtime(seed), host(&runtime, HostOptions(broker)), source(&runtime) {
+  runtime.WatchLines(
+      [](const conformance::ManualRuntime::LogLine& line) { CountTransition(line.line); });
+}
 
 Cluster::~Cluster() {
   host.Detach();

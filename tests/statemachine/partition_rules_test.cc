@@ -87,6 +87,14 @@ TEST(PartitionRules, RefuseEveryPairThatTheTableLacks) {
   EXPECT_EQ(refused, 10 * kPartitionEventCount - static_cast<int>(PartitionRules().size()));
 }
 
+TEST(PartitionRules, WhoFindsAStateStoredDoesWhatTheOneWhoStoredItDid) {
+  EXPECT_EQ(EntryAction(S::kUnknown), A::kNone);
+  for (const Rule& rule : PartitionRules()) {
+    if (rule.action == A::kContinue) continue;  // goes on inside the state
+    EXPECT_EQ(EntryAction(rule.to), rule.action) << StateName(rule.to);
+  }
+}
+
 TEST(PartitionRules, EveryStateCanFailAndEveryUnstoppedStateCanStop) {
   for (S from : kAllStates) {
     EXPECT_NE(FindRule(from, E::kFailed), nullptr) << StateName(from);
@@ -139,6 +147,42 @@ TEST(RetryTarget, MapsEveryPreviousStateToOneThatTheTableAccepts) {
     EXPECT_TRUE(CheckWrite(failed, decision->write).ok());
     EXPECT_NE(decision->action, A::kNone);
   }
+}
+
+TEST(MustTakeOver, WhatAnOlderLeaderHasStored) {
+  for (S state : kAllStates) {
+    PartitionRecord record = In(state);
+    record.leader_epoch = 4;
+    EXPECT_EQ(MustTakeOver(record, 5), state != S::kUnknown) << StateName(state);
+    EXPECT_FALSE(MustTakeOver(record, 4)) << StateName(state);
+    if (state == S::kUnknown) continue;
+    record.attempt = 2;
+    record.reason = state == S::kPaused || state == S::kStopped ? "" : "why";
+    if (record.reason.empty()) record.attempt = 0;
+    record.previous = S::kMirroring;
+    record.position = {3, 10};
+    const auto decision = Decide(record, E::kTakenOver, {});
+    ASSERT_TRUE(decision.ok());
+    EXPECT_TRUE(CheckWrite(record, decision->write).ok());
+    PartitionRecord expected = record;
+    ++expected.state_epoch;
+    EXPECT_EQ(ApplyWrite(record, decision->write), expected) << StateName(state);
+  }
+}
+
+TEST(RetriesByItself, UpToTheLimitAndForEverWhileAStopIsUnfinished) {  // 2.5, 6.4
+  PartitionRecord failed = In(S::kFailed);
+  failed.previous = S::kMirroring;
+  failed.attempt = 2;
+  EXPECT_TRUE(RetriesByItself(failed, 3));
+  EXPECT_FALSE(RetriesByItself(failed, 2));
+  EXPECT_FALSE(RetriesByItself(failed, 0)) << "0 disables";
+  failed.attempt = PartitionRecord::kNotRetryable;
+  EXPECT_FALSE(RetriesByItself(failed, 3));
+  failed.previous = S::kStopping;
+  EXPECT_TRUE(RetriesByItself(failed, 3)) << "nothing may end a stop half-way";
+  failed.attempt = 20;
+  EXPECT_TRUE(RetriesByItself(failed, 0));
 }
 
 TEST(CheckWrite, FencesAnOlderLeaderFirstThenAnOlderStateEpochThenTheTable) {
@@ -273,6 +317,26 @@ TEST(Reconcile, OnlyAsksForEventsThatTheTablePermits) {
       }
     }
   }
+}
+
+TEST(SourceLossFails, WhatStillNeedsASource) {  // 4.4, R11
+  for (S state : kAllStates) {
+    PartitionRecord record = In(state);
+    EXPECT_FALSE(SourceLossFails(DesiredState::kStopped, record)) << StateName(state);
+    EXPECT_EQ(SourceLossFails(DesiredState::kMirroring, record), state != S::kStopping)
+        << StateName(state);
+    EXPECT_EQ(SourceLossFails(DesiredState::kPaused, record), state != S::kStopping)
+        << StateName(state);
+  }
+  PartitionRecord failed = In(S::kFailed);
+  failed.previous = S::kMirroring;
+  failed.attempt = 3;
+  EXPECT_TRUE(SourceLossFails(DesiredState::kMirroring, failed));
+  failed.attempt = PartitionRecord::kNotRetryable;
+  EXPECT_FALSE(SourceLossFails(DesiredState::kMirroring, failed)) << "the first reason stays";
+  failed.attempt = 3;
+  failed.previous = S::kStopping;
+  EXPECT_FALSE(SourceLossFails(DesiredState::kMirroring, failed)) << "the stop is finished first";
 }
 
 TEST(RetryDelay, DoublesFromTheInitialToTheCapWithinTwentyPercent) {

@@ -132,6 +132,46 @@ TEST(EpochExchange, FindsExactlyTheCommonPrefixOfAnyTwoHistoriesOfOneWriterPerEp
   }
 }
 
+TEST(StartCut, AnEmptyLogNeedsNoQuestion) {
+  const StartCut start = ChooseStartCut(Shape(7, 7, {}), {5, 100}, {});
+  EXPECT_EQ(start.next, StartCut::Next::kCut);
+  EXPECT_EQ(start.cut, 7);
+}
+
+TEST(StartCut, RecordsThatWereNeverMirroredAreNotCutSilently) {  // R26
+  PartitionRecord record;
+  EXPECT_EQ(ChooseStartCut(Shape(0, 5, {{0, 0}}), {}, record).next,
+            StartCut::Next::kNoCommonPosition);
+  record.progress = Progress::kCutting;
+  EXPECT_EQ(ChooseStartCut(Shape(0, 5, {{0, 0}}), {}, record).next,
+            StartCut::Next::kNoCommonPosition)
+      << "a cut was announced and never made";
+  record.progress = Progress::kMirrored;
+  EXPECT_EQ(ChooseStartCut(Shape(0, 5, {{0, 0}}), {}, record).next, StartCut::Next::kCompareEpochs);
+}
+
+TEST(StartCut, TheLaterPositionIsCutAtBeforeEpochsAreCompared) {  // 3.6
+  PartitionRecord record;
+  record.position = {5, 100};
+  const StartCut start =
+      ChooseStartCut(Shape(0, 150, {{3, 0}, {5, 60}, {16, 100}}), {4, 50}, record);
+  EXPECT_EQ(start.next, StartCut::Next::kCompareEpochs);
+  EXPECT_EQ(start.known, (MirrorPosition{5, 100}));
+  EXPECT_EQ(start.shape.end, 100);
+  record.position = {-1, 0};
+  EXPECT_EQ(ChooseStartCut(Shape(0, 5, {{16, 0}}), {}, record).next, StartCut::Next::kCut);
+}
+
+TEST(StartCut, NoEpochInCommonIsAnAnswerOnlyWithAKnownPosition) {
+  EpochExchange exchange(Shape(0, 5, {{4, 0}}));
+  exchange.Answer(-1, -1);
+  EXPECT_EQ(CutAfterExchange(exchange, {}, 0), std::nullopt);
+  EpochExchange below(Shape(0, 5, {{4, 0}}));
+  below.Answer(2, 0);
+  EXPECT_EQ(CutAfterExchange(below, {}, 0), std::nullopt);
+  EXPECT_EQ(CutAfterExchange(below, {4, 3}, 0), 0);
+}
+
 TEST(JavaHash, MatchesTheVectorsOfTheSpecification) {
   EXPECT_EQ(JavaHash("a-to-b:ASNFZ4mrze_-3LqYdlQyEA:0"), 2031615075);
   EXPECT_EQ(AbsHash(JavaHash("a-to-b:ASNFZ4mrze_-3LqYdlQyEA:0")) % 50, 25);

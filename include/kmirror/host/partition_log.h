@@ -138,9 +138,9 @@ class PartitionLog {
   // when nothing changes. Inline; kIo when the file system refuses.
   virtual Status RaiseLogStart(int64_t offset) noexcept = 0;
 
-  // Completed when high watermark == end, or with kNotEnoughReplicas and the reason in the text
-  // when that did not happen within the host's patience (5 s is usual; the caller asks again), or
-  // kFencedLeaderEpoch.
+  // Completed when high watermark == end and every in-sync replica has fetched under this leader
+  // epoch (an older leader has let go), or with kNotEnoughReplicas and the reason in the text when
+  // the host's patience ends before (5 s is usual; the caller asks again), or kFencedLeaderEpoch.
   virtual void AwaitReplicated(int32_t leader_epoch, Completion done) = 0;
   // Completed when the in-sync replicas have no offset at or above this leader's end
   // (coordinator.md 3.4). `all_replicas`: every assigned replica must be in sync as well.
