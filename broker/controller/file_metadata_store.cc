@@ -1,13 +1,9 @@
 #include "broker/controller/file_metadata_store.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include "broker/controller/store_format.h"
@@ -36,8 +32,8 @@ class FileMetadataStore::Impl {
         io_(options.io != nullptr ? options.io : FileIo::Posix()),
         snapshot_after_bytes_(options.snapshot_after_bytes) {}
   ~Impl() {
-    if (fd_ >= 0) ::close(fd_);
-    if (lock_fd_ >= 0) ::close(lock_fd_);
+    if (fd_ >= 0) io_->Close(fd_);
+    if (lock_fd_ >= 0) io_->Close(lock_fd_);
   }
 
   Status Open();
@@ -77,7 +73,7 @@ class FileMetadataStore::Impl {
 };
 
 Result<std::vector<int64_t>> FileMetadataStore::Impl::Files(std::string_view suffix) const {
-  const Result<std::vector<std::string>> names = ListDirectory(directory_);
+  const Result<std::vector<std::string>> names = ListDirectory(io_, directory_);
   if (!names.ok()) return names.status();
   std::vector<int64_t> revisions;
   for (const std::string& name : *names) {
@@ -89,21 +85,27 @@ Result<std::vector<int64_t>> FileMetadataStore::Impl::Files(std::string_view suf
 
 Status FileMetadataStore::Impl::Lock() {
   const std::string path = directory_ + "/.lock";
-  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  lock_fd_ = io_->Open(path, O_RDWR | O_CREAT, 0600);
   if (lock_fd_ < 0) return {ErrorCode::kLogDirNotFound, ErrnoStatus("open", path, errno).message()};
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (io_->Lock(lock_fd_) != 0) {
     return {ErrorCode::kLogDirNotFound, directory_ + ": in use by another process"};
   }
   return {};
 }
 
 Status FileMetadataStore::Impl::Open() {
-  std::error_code error;
-  if (std::filesystem::create_directories(directory_, error)) {
-    const std::filesystem::path parent = std::filesystem::path(directory_).parent_path();
-    if (Status s = SyncDirectory(io_, parent.empty() ? "." : parent.string()); !s.ok()) return s;
+  const int made = io_->MakeDirectories(directory_);
+  if (made < 0) {
+    return {ErrorCode::kLogDirNotFound, ErrnoStatus("create", directory_, errno).message()};
   }
-  if (error) return {ErrorCode::kLogDirNotFound, directory_ + ": " + error.message()};
+  if (made > 0) {
+    const size_t slash = directory_.rfind('/');
+    if (Status s =
+            SyncDirectory(io_, slash == std::string::npos ? "." : directory_.substr(0, slash + 1));
+        !s.ok()) {
+      return s;
+    }
+  }
   if (Status s = Lock(); !s.ok()) return s;
 
   const Result<std::vector<int64_t>> snapshots = Files(kSnapshotSuffix);
@@ -126,7 +128,7 @@ Status FileMetadataStore::Impl::Open() {
 Status FileMetadataStore::Impl::LoadSnapshot(const std::vector<int64_t>& revisions) {
   if (revisions.empty()) return {};
   const std::string path = Path(revisions.back(), kSnapshotSuffix);
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io_, path);
   if (!text.ok()) return text.status();
   std::optional<StoreSnapshot> snapshot = DecodeSnapshot(Bytes(*text));
   // It was synced before it got its name: this is no torn write, and an older one would take back
@@ -146,7 +148,7 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
                                             std::to_string(map.revision()) +
                                             " and this file is missing"};
   }
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io_, path);
   if (!text.ok()) return text.status();
   const ByteView bytes = Bytes(*text);
   if (DecodeLogHeader(bytes) != base) {
@@ -170,7 +172,7 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
       if (io_->Truncate(fd, static_cast<int64_t>(at)) != 0 || io_->Sync(fd, true) != 0) {
         cut = ErrnoStatus("cut the torn end of", path, errno);
       }
-      ::close(fd);
+      io_->Close(fd);
       return cut;
     }
     // In a log that a failed roll left behind, batches up to the snapshot come once more.
@@ -194,16 +196,16 @@ Status FileMetadataStore::Impl::OpenLog(int64_t base, bool create) {
   }
   const int fd = io_->Open(path, O_RDWR, 0600);
   if (fd < 0) return ErrnoStatus("open", path, errno);
-  struct stat st{};
-  if (::fstat(fd, &st) != 0) {
+  const int64_t bytes = io_->Size(path);
+  if (bytes < 0) {
     const Status s = ErrnoStatus("stat", path, errno);
-    ::close(fd);
+    io_->Close(fd);
     return s;
   }
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) io_->Close(fd_);
   fd_ = fd;
   base_ = base;
-  end_ = st.st_size;
+  end_ = bytes;
   return {};
 }
 

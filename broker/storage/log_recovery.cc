@@ -70,7 +70,7 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
   if (!status.ok()) return status;
   status = CleanUpDirectoryLocked();
   if (!status.ok()) return status;
-  Result<std::vector<std::string>> names = ListDirectory(directory_);
+  Result<std::vector<std::string>> names = ListDirectory(io_, directory_);
   if (!names.ok()) return names.status();
   std::set<int64_t> bases;
   for (const std::string& name : *names) {
@@ -164,7 +164,7 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
 
 Status PartitionLog::Impl::LoadTopicIdLocked() {
   const std::string path = directory_ + "/partition.metadata";
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io_, path);
   if (!text.ok()) {
     if (text.status().code() != ErrorCode::kResourceNotFound) return text.status();
     if (owner_->topic_id_.IsZero()) return Status::Ok();
@@ -189,7 +189,7 @@ Status PartitionLog::Impl::LoadTopicIdLocked() {
 }
 
 Status PartitionLog::Impl::CleanUpDirectoryLocked() {
-  Result<std::vector<std::string>> names = ListDirectory(directory_);
+  Result<std::vector<std::string>> names = ListDirectory(io_, directory_);
   if (!names.ok()) return names.status();
   bool swaps = false;
   for (const std::string& name : *names) {
@@ -235,7 +235,7 @@ Status PartitionLog::Impl::FinishSwapsLocked(const std::vector<std::string>& nam
     LogFile file(directory_ + "/" + name, io_, nullptr);
     auto handle = file.Handle();
     if (!handle.ok()) return handle.status();
-    BatchScanner scanner(*handle, 0, FileSize(file.path()), BatchScanner::Mode::kHeaders);
+    BatchScanner scanner(*handle, 0, io_->Size(file.path()), BatchScanner::Mode::kHeaders);
     BatchInfo batch;
     while (scanner.Next(&batch) == BatchScanner::kBatch) end = batch.last_offset + 1;
     if (!scanner.status().ok()) return scanner.status();
@@ -349,7 +349,7 @@ Status PartitionLog::Impl::FindEndLocked() {
 // end known, trim what was read: entries at or above the end have no data (2.10).
 Status PartitionLog::Impl::LoadEpochsLocked() {
   if (epochs_.empty()) {
-    const Result<std::string> text = ReadFile(directory_ + "/leader-epoch-checkpoint");
+    const Result<std::string> text = ReadFile(io_, directory_ + "/leader-epoch-checkpoint");
     Result<log::EpochHistory> read =
         text.ok() ? log::EpochHistory::Decode(*text) : Result<log::EpochHistory>(text.status());
     if (read.ok()) {
@@ -358,7 +358,7 @@ Status PartitionLog::Impl::LoadEpochsLocked() {
                read.status().code() == ErrorCode::kCorruptMessage) {
       epochs_dirty_ = true;
       for (const auto& segment : segments_) {
-        const int64_t bytes = std::max<int64_t>(FileSize(segment->log_file().path()), 0);
+        const int64_t bytes = std::max<int64_t>(io_->Size(segment->log_file().path()), 0);
         Result<BatchScanner> scanner = segment->ScannerAt(0, bytes, BatchScanner::Mode::kHeaders);
         if (!scanner.ok()) return scanner.status();
         BatchInfo batch;

@@ -135,7 +135,7 @@ Status PartitionLog::Close() {
   if (active.allocated > active.size() && log.io_->Truncate((*handle)->fd(), active.size()) != 0) {
     return ErrnoStatus("cut", active.log_file().path(), errno);
   }
-  if (FileSize(log.directory_ + "/leader-epoch-checkpoint") < 0) log.epochs_dirty_ = true;
+  if (log.io_->Size(log.directory_ + "/leader-epoch-checkpoint") < 0) log.epochs_dirty_ = true;
   Impl::SyncPlan plan = log.PlanSyncLocked(true);
   plan.active = nullptr;  // its indexes are final too
   bool broken = false;
