@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -91,6 +92,24 @@ Status SyncDirectory(FileIo* io, const std::string& directory) {
   if (fd < 0) return ErrnoStatus("open", directory, errno);
   const FileHandle handle(fd, io);
   if (io->Sync(fd, true) != 0) return ErrnoStatus("sync", directory, errno);
+  return Status::Ok();
+}
+
+Status MakeDirectories(FileIo* io, const std::string& directory) {
+  std::vector<std::string> changed;  // parents of what does not exist yet, the deepest first
+  std::string missing = directory;
+  while (missing.size() > 1 && missing.back() == '/') missing.pop_back();
+  while (!missing.empty() && !io->IsDirectory(missing)) {
+    const size_t slash = missing.rfind('/');
+    changed.push_back(slash == std::string::npos ? "."
+                                                 : missing.substr(0, std::max<size_t>(slash, 1)));
+    missing = slash == std::string::npos ? "" : missing.substr(0, slash);
+  }
+  if (io->MakeDirectories(directory) < 0) return ErrnoStatus("create", directory, errno);
+  for (const std::string& parent : changed) {
+    Status synced = SyncDirectory(io, parent);
+    if (!synced.ok()) return synced;
+  }
   return Status::Ok();
 }
 

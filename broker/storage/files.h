@@ -32,6 +32,9 @@ Status WriteFile(FileIo* io, const std::string& path, ByteView bytes, bool sync 
 Status ReplaceFile(FileIo* io, const std::string& path, std::string_view text);
 
 Status SyncDirectory(FileIo* io, const std::string& directory);
+// Makes the directory, with its parents, and syncs those that got a new name: it is there after a
+// crash.
+Status MakeDirectories(FileIo* io, const std::string& directory);
 // Syncs one file by its name; OK if it does not exist.
 Status SyncFile(FileIo* io, const std::string& path);
 

@@ -55,9 +55,8 @@ LogManager::~LogManager() {
 
 Result<std::unique_ptr<LogManager>> LogManager::Open(const Options& options) {
   std::unique_ptr<LogManager> manager(new LogManager(options));
-  if (manager->io_->MakeDirectories(options.directory) < 0) {
-    return Status(ErrorCode::kLogDirNotFound,
-                  ErrnoStatus("create", options.directory, errno).message());
+  if (Status made = MakeDirectories(manager->io_, options.directory); !made.ok()) {
+    return Status(ErrorCode::kLogDirNotFound, made.message());
   }
   Status status = manager->Lock();
   if (status.ok()) status = manager->Format();
@@ -185,11 +184,9 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
   options.environment = Environment();
   options.topic_id = topic_id;
   options.config = config;
-  if (io_->MakeDirectories(options.directory) < 0) {
-    return ErrnoStatus("create", options.directory, errno);
-  }
-  Status synced = SyncDirectory(io_, options_.directory);
-  if (!synced.ok()) return synced;
+  Status made = MakeDirectories(io_, options.directory);
+  if (made.ok()) made = SyncDirectory(io_, options_.directory);  // also one that a crash left
+  if (!made.ok()) return made;
   Result<std::shared_ptr<PartitionLog>> log = PartitionLog::Open(options);
   if (!log.ok()) return log;
   std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <set>
 
 #include "broker/storage/files.h"
@@ -13,6 +14,7 @@ namespace {
 
 using log::BatchInfo;
 
+constexpr int64_t kRelativeMax = std::numeric_limits<int32_t>::max();
 constexpr const char* kSegmentSuffixes[] = {".log", ".index", ".timeindex", ".txnindex"};
 
 bool EndsWith(const std::string& text, std::string_view end) {
@@ -52,6 +54,7 @@ Status PartitionLog::Reopen() {
     const int64_t log_start = impl_->log_start_;
     impl_->offline_ = Status::Ok();
     loaded = impl_->LoadLocked(false, impl_->recovery_point_, log_start, impl_->high_watermark_);
+    if (loaded.ok()) loaded = impl_->RewriteTailLocked(impl_->recovery_point_);
     if (!loaded.ok()) impl_->offline_ = loaded;
   }
   impl_->Notify();
@@ -99,16 +102,34 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
 
   for (size_t i = 0; i < segments_.size(); ++i) {
     Segment& segment = *segments_[i];
-    const bool last = i + 1 == segments_.size();
+    bool last = i + 1 == segments_.size();
     std::string reason;
     if (bases.empty()) break;  // just created
     status = segment.OpenSaved(&reason);
     if (!status.ok()) return status;
     segment.set_created_ms(NowMs());
-    if (segment.size() == 0 && !last) {  // a restart at another offset was interrupted
+    if (segment.size() == 0 && !last && !clean &&
+        io_->Size(segments_[i + 1]->log_file().path()) > 0) {
+      // It lost all it had with the power. (A restart elsewhere is on disk before data follows it.)
+      DropAfterLocked(i);
+      owner_->report_.reason =
+          "offsets from " + std::to_string(segment.base_offset()) + " on are missing";
+      last = true;
+    } else if (segment.size() == 0 && !last) {  // a restart at another offset was interrupted
       segment.RemoveFiles();
       segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i--));
       continue;
+    }
+    // A segment that lost its end with the power, while the next one kept what it had: a hole.
+    if (!clean && i > 0 && segment.base_offset() > recovery_point) {
+      std::optional<BatchInfo> before;
+      const Result<int64_t> end = segments_[i - 1]->FindEnd(&before);
+      if (!end.ok()) return end.status();
+      if (segment.base_offset() > *end && segment.base_offset() - *end <= kRelativeMax) {
+        DropAfterLocked(i - 1);
+        owner_->report_.reason = "offsets from " + std::to_string(*end) + " on are missing";
+        break;
+      }
     }
     if (!clean && (last || segments_[i + 1]->base_offset() > recovery_point)) {
       reason = "was not closed in order";
@@ -125,11 +146,7 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
     status = ScanLocked(i, clean, reason, &cut);
     if (!status.ok()) return status;
     if (!cut) continue;
-    while (segments_.size() > i + 1) {  // nothing after a hole can be trusted to belong there
-      segments_.back()->RemoveFiles();
-      segments_.pop_back();
-      ++owner_->report_.removed_segments;
-    }
+    DropAfterLocked(i);
   }
   log_start_ = std::max(log_start_, segments_.front()->base_offset());
 
@@ -159,7 +176,32 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
   leader_epoch_start_ = leader_epoch_ < 0 ? -1 : std::min(leader_epoch_start_, log_end_);
   unflushed_messages_ = 0;
   PublishLocked();
-  return Status::Ok();
+  return clean || bases.empty() ? Status::Ok() : SyncFoundLocked();
+}
+
+// Nothing after a hole can be trusted to belong there.
+void PartitionLog::Impl::DropAfterLocked(size_t index) {
+  while (segments_.size() > index + 1) {
+    segments_.back()->RemoveFiles();
+    segments_.pop_back();
+    ++owner_->report_.removed_segments;
+  }
+}
+
+// What a start finds may stand in the page cache alone: batches that a killed process had not
+// synced, and the end of a cut that it did not live to sync. Others build on it from here on, so
+// it must not change any more by a loss of power. Cheap when the pages are clean.
+Status PartitionLog::Impl::SyncFoundLocked() {
+  directory_dirty_ = true;  // names too
+  SyncPlan plan = PlanSyncLocked(true);
+  bool broken = false;
+  bool batches = false;
+  Status carried = Carry(plan, &broken, &batches);
+  if (!carried.ok()) {
+    epochs_dirty_ = epochs_dirty_ || plan.epochs.has_value();
+    directory_dirty_ = directory_dirty_ || plan.directory;
+  }
+  return batches ? Status::Ok() : carried;
 }
 
 Status PartitionLog::Impl::LoadTopicIdLocked() {
