@@ -69,6 +69,7 @@ class FileMetadataStore::Impl {
   int64_t end_ = 0;                 // its size
   int64_t snapshot_bytes_ = 0;      // size of the newest snapshot
   int64_t next_attempt_bytes_ = 0;  // after a failed snapshot: not before the log is this long
+  bool torn_ = false;               // a part of a refused batch stands behind end_
   Status broken_;                   // not OK: nobody knows what is on disk
 };
 
@@ -94,17 +95,8 @@ Status FileMetadataStore::Impl::Lock() {
 }
 
 Status FileMetadataStore::Impl::Open() {
-  const int made = io_->MakeDirectories(directory_);
-  if (made < 0) {
-    return {ErrorCode::kLogDirNotFound, ErrnoStatus("create", directory_, errno).message()};
-  }
-  if (made > 0) {
-    const size_t slash = directory_.rfind('/');
-    if (Status s =
-            SyncDirectory(io_, slash == std::string::npos ? "." : directory_.substr(0, slash + 1));
-        !s.ok()) {
-      return s;
-    }
+  if (Status s = MakeDirectories(io_, directory_); !s.ok()) {
+    return {ErrorCode::kLogDirNotFound, s.message()};
   }
   if (Status s = Lock(); !s.ok()) return s;
 
@@ -121,6 +113,9 @@ Status FileMetadataStore::Impl::Open() {
   if (Status s = logs->empty() ? OpenLog(map.revision(), true) : OpenLog(logs->back(), false);
       !s.ok())
     return s;
+  // A process that was killed before its sync left a batch that only the page cache has. From here
+  // on it is answered with, so it must be on disk (R29).
+  if (io_->Sync(fd_, true) != 0) return ErrnoStatus("sync", Path(base_, kLogSuffix), errno);
   RemoveOlder();
   return {};
 }
@@ -210,6 +205,13 @@ Status FileMetadataStore::Impl::OpenLog(int64_t base, bool create) {
 }
 
 Status FileMetadataStore::Impl::Append(const std::vector<uint8_t>& bytes) {
+  if (torn_) {
+    if (io_->Truncate(fd_, end_) != 0) {
+      return {ErrorCode::kKafkaStorageError,
+              ErrnoStatus("cut the torn end of", Path(base_, kLogSuffix), errno).message()};
+    }
+    torn_ = false;
+  }
   size_t written = 0;
   while (written < bytes.size()) {
     const iovec piece{const_cast<uint8_t*>(bytes.data()) + written, bytes.size() - written};
@@ -218,7 +220,7 @@ Status FileMetadataStore::Impl::Append(const std::vector<uint8_t>& bytes) {
     if (n <= 0) {
       const int error = n == 0 ? EIO : errno;
       const Status why = ErrnoStatus("write", Path(base_, kLogSuffix), error);
-      if (io_->Truncate(fd_, end_) != 0) broken_ = {ErrorCode::kKafkaStorageError, why.message()};
+      torn_ = io_->Truncate(fd_, end_) != 0;
       return {ErrorCode::kKafkaStorageError, why.message()};
     }
     written += static_cast<size_t>(n);
