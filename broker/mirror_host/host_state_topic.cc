@@ -134,6 +134,9 @@ Status HostStateTopic::ReplayNow(int32_t shard, const EachRecord& each) {
   if (!log.offline().ok()) {
     if (Status reopened = log.Reopen(); !reopened.ok()) return reopened;
   }
+  // What an earlier process had written and not synced yet is acted upon from here on: no loss of
+  // power may take it back (R29).
+  if (const auto synced = log.Sync(); !synced.ok()) return synced.status();
   const LogPositions at = log.Positions();
   int64_t next = at.log_start;
   while (next < at.log_end) {
