@@ -7,6 +7,7 @@
 #include "src/coordinator/mirror_impl.h"
 #include "src/fetcher/mirror_fetcher_manager.h"
 #include "src/fetcher/source_cluster_client.h"
+#include "src/mirror_over.h"
 #include "src/net/tcp_transport.h"
 
 namespace kmirror {
@@ -14,7 +15,7 @@ namespace {
 
 class ClientFactory final : public fetcher::SourceClusterFactory {
  public:
-  ClientFactory(host::Runtime* runtime, std::shared_ptr<net::TcpTransport> transport,
+  ClientFactory(host::Runtime* runtime, std::shared_ptr<fetcher::Transport> transport,
                 int32_t broker_id)
       : runtime_(runtime), transport_(std::move(transport)), broker_id_(broker_id) {}
 
@@ -26,15 +27,15 @@ class ClientFactory final : public fetcher::SourceClusterFactory {
 
  private:
   host::Runtime* const runtime_;
-  const std::shared_ptr<net::TcpTransport> transport_;
+  const std::shared_ptr<fetcher::Transport> transport_;
   const int32_t broker_id_;
 };
 
 }  // namespace
 
-std::unique_ptr<Mirror> Mirror::Create(const host::Host& host, const Options& options) {
+std::unique_ptr<Mirror> CreateMirrorOver(std::shared_ptr<fetcher::Transport> transport,
+                                         const host::Host& host, const Options& options) {
   const auto make_parts = [&](host::Lane* lane, fetcher::FetchEvents* events) {
-    auto transport = std::make_shared<net::TcpTransport>();
     auto manager = std::make_unique<fetcher::MirrorFetcherManager>(
         host.runtime, lane, events, transport.get(),
         fetcher::MirrorFetcherManager::Options{options.broker_id, options.num_replica_fetchers});
@@ -50,6 +51,10 @@ std::unique_ptr<Mirror> Mirror::Create(const host::Host& host, const Options& op
     return parts;
   };
   return std::make_unique<coordinator::MirrorImpl>(host, options, make_parts);
+}
+
+std::unique_ptr<Mirror> Mirror::Create(const host::Host& host, const Options& options) {
+  return CreateMirrorOver(std::make_shared<net::TcpTransport>(), host, options);
 }
 
 }  // namespace kmirror

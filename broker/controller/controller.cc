@@ -57,7 +57,8 @@ Status CheckTopicName(std::string_view name) {
 Controller::Controller(Options options)
     : config_(std::move(options.config)),
       store_(options.store),
-      cluster_id_(std::move(options.cluster_id)) {}
+      cluster_id_(std::move(options.cluster_id)),
+      new_id_(options.new_id ? std::move(options.new_id) : NewUuid) {}
 Controller::~Controller() = default;
 
 Result<std::unique_ptr<Controller>> Controller::Open(Options options) {
@@ -258,7 +259,7 @@ Result<TopicPtr> Controller::CheckNewTopic(const NewTopic& asked, Origin origin)
   topic->name = asked.name;
   topic->id = asked.id;
   if (topic->id.IsZero()) {
-    const Result<Uuid> id = NewUuid();
+    const Result<Uuid> id = new_id_();
     if (!id.ok()) return id.status();
     topic->id = *id;
   } else if (const TopicPtr other = now->topics.Find(asked.id)) {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -111,6 +112,8 @@ class Controller {
     MetadataStore* store = nullptr;  // outlives the controller
     BrokerConfig config;
     std::string cluster_id;  // as meta.properties says
+    // The id of a topic that comes without one; null: random, version 4.
+    std::function<Result<Uuid>()> new_id;
   };
 
   // Loads the image; a new store is formatted (mirror.version 1 is finalized, R35).
@@ -227,6 +230,7 @@ class Controller {
   const BrokerConfig config_;
   MetadataStore* const store_;
   const std::string cluster_id_;
+  const std::function<Result<Uuid>()> new_id_;
 
   std::mutex mutex_;  // one change at a time; guards what follows
   std::vector<MetadataListener*> listeners_;

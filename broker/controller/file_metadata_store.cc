@@ -1,13 +1,9 @@
 #include "broker/controller/file_metadata_store.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include "broker/controller/store_format.h"
@@ -36,8 +32,8 @@ class FileMetadataStore::Impl {
         io_(options.io != nullptr ? options.io : FileIo::Posix()),
         snapshot_after_bytes_(options.snapshot_after_bytes) {}
   ~Impl() {
-    if (fd_ >= 0) ::close(fd_);
-    if (lock_fd_ >= 0) ::close(lock_fd_);
+    if (fd_ >= 0) io_->Close(fd_);
+    if (lock_fd_ >= 0) io_->Close(lock_fd_);
   }
 
   Status Open();
@@ -73,11 +69,12 @@ class FileMetadataStore::Impl {
   int64_t end_ = 0;                 // its size
   int64_t snapshot_bytes_ = 0;      // size of the newest snapshot
   int64_t next_attempt_bytes_ = 0;  // after a failed snapshot: not before the log is this long
+  bool torn_ = false;               // a part of a refused batch stands behind end_
   Status broken_;                   // not OK: nobody knows what is on disk
 };
 
 Result<std::vector<int64_t>> FileMetadataStore::Impl::Files(std::string_view suffix) const {
-  const Result<std::vector<std::string>> names = ListDirectory(directory_);
+  const Result<std::vector<std::string>> names = ListDirectory(io_, directory_);
   if (!names.ok()) return names.status();
   std::vector<int64_t> revisions;
   for (const std::string& name : *names) {
@@ -89,21 +86,18 @@ Result<std::vector<int64_t>> FileMetadataStore::Impl::Files(std::string_view suf
 
 Status FileMetadataStore::Impl::Lock() {
   const std::string path = directory_ + "/.lock";
-  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  lock_fd_ = io_->Open(path, O_RDWR | O_CREAT, 0600);
   if (lock_fd_ < 0) return {ErrorCode::kLogDirNotFound, ErrnoStatus("open", path, errno).message()};
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (io_->Lock(lock_fd_) != 0) {
     return {ErrorCode::kLogDirNotFound, directory_ + ": in use by another process"};
   }
   return {};
 }
 
 Status FileMetadataStore::Impl::Open() {
-  std::error_code error;
-  if (std::filesystem::create_directories(directory_, error)) {
-    const std::filesystem::path parent = std::filesystem::path(directory_).parent_path();
-    if (Status s = SyncDirectory(io_, parent.empty() ? "." : parent.string()); !s.ok()) return s;
+  if (Status s = MakeDirectories(io_, directory_); !s.ok()) {
+    return {ErrorCode::kLogDirNotFound, s.message()};
   }
-  if (error) return {ErrorCode::kLogDirNotFound, directory_ + ": " + error.message()};
   if (Status s = Lock(); !s.ok()) return s;
 
   const Result<std::vector<int64_t>> snapshots = Files(kSnapshotSuffix);
@@ -119,6 +113,9 @@ Status FileMetadataStore::Impl::Open() {
   if (Status s = logs->empty() ? OpenLog(map.revision(), true) : OpenLog(logs->back(), false);
       !s.ok())
     return s;
+  // A process that was killed before its sync left a batch that only the page cache has. From here
+  // on it is answered with, so it must be on disk (R29).
+  if (io_->Sync(fd_, true) != 0) return ErrnoStatus("sync", Path(base_, kLogSuffix), errno);
   RemoveOlder();
   return {};
 }
@@ -126,7 +123,7 @@ Status FileMetadataStore::Impl::Open() {
 Status FileMetadataStore::Impl::LoadSnapshot(const std::vector<int64_t>& revisions) {
   if (revisions.empty()) return {};
   const std::string path = Path(revisions.back(), kSnapshotSuffix);
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io_, path);
   if (!text.ok()) return text.status();
   std::optional<StoreSnapshot> snapshot = DecodeSnapshot(Bytes(*text));
   // It was synced before it got its name: this is no torn write, and an older one would take back
@@ -146,7 +143,7 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
                                             std::to_string(map.revision()) +
                                             " and this file is missing"};
   }
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io_, path);
   if (!text.ok()) return text.status();
   const ByteView bytes = Bytes(*text);
   if (DecodeLogHeader(bytes) != base) {
@@ -170,7 +167,7 @@ Status FileMetadataStore::Impl::Replay(int64_t base) {
       if (io_->Truncate(fd, static_cast<int64_t>(at)) != 0 || io_->Sync(fd, true) != 0) {
         cut = ErrnoStatus("cut the torn end of", path, errno);
       }
-      ::close(fd);
+      io_->Close(fd);
       return cut;
     }
     // In a log that a failed roll left behind, batches up to the snapshot come once more.
@@ -194,20 +191,27 @@ Status FileMetadataStore::Impl::OpenLog(int64_t base, bool create) {
   }
   const int fd = io_->Open(path, O_RDWR, 0600);
   if (fd < 0) return ErrnoStatus("open", path, errno);
-  struct stat st{};
-  if (::fstat(fd, &st) != 0) {
+  const int64_t bytes = io_->Size(path);
+  if (bytes < 0) {
     const Status s = ErrnoStatus("stat", path, errno);
-    ::close(fd);
+    io_->Close(fd);
     return s;
   }
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) io_->Close(fd_);
   fd_ = fd;
   base_ = base;
-  end_ = st.st_size;
+  end_ = bytes;
   return {};
 }
 
 Status FileMetadataStore::Impl::Append(const std::vector<uint8_t>& bytes) {
+  if (torn_) {
+    if (io_->Truncate(fd_, end_) != 0) {
+      return {ErrorCode::kKafkaStorageError,
+              ErrnoStatus("cut the torn end of", Path(base_, kLogSuffix), errno).message()};
+    }
+    torn_ = false;
+  }
   size_t written = 0;
   while (written < bytes.size()) {
     const iovec piece{const_cast<uint8_t*>(bytes.data()) + written, bytes.size() - written};
@@ -216,7 +220,7 @@ Status FileMetadataStore::Impl::Append(const std::vector<uint8_t>& bytes) {
     if (n <= 0) {
       const int error = n == 0 ? EIO : errno;
       const Status why = ErrnoStatus("write", Path(base_, kLogSuffix), error);
-      if (io_->Truncate(fd_, end_) != 0) broken_ = {ErrorCode::kKafkaStorageError, why.message()};
+      torn_ = io_->Truncate(fd_, end_) != 0;
       return {ErrorCode::kKafkaStorageError, why.message()};
     }
     written += static_cast<size_t>(n);

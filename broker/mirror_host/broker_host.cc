@@ -7,6 +7,10 @@ namespace {
 
 constexpr size_t kDiskThreads = 4;  // syncs of several partitions of one stop run at the same time
 
+std::unique_ptr<WorkerPool> Workers(const MakeWorkerPool& make, size_t workers) {
+  return make ? make(workers) : std::make_unique<ThreadPool>(workers);
+}
+
 host::TopicInfo InfoOf(const TopicImage& topic) {
   host::TopicInfo info;
   info.name = topic.name;
@@ -30,17 +34,17 @@ host::BrokerInfo BrokerOf(const BrokerImage& broker) {
 }  // namespace
 
 BrokerHost::BrokerHost(Controller& controller, LogDirectory& logs, const BrokerConfig& config,
-                       host::Runtime& runtime)
+                       host::Runtime& runtime, const MakeWorkerPool& make_workers)
     : controller_(controller),
       node_id_(config.node_id),
       runtime_(runtime),
-      changes_(1),
-      states_(1),
-      disk_(kDiskThreads),
-      host_logs_(&logs, &disk_),
-      host_controller_(&controller, &changes_),
+      changes_(Workers(make_workers, 1)),
+      states_(Workers(make_workers, 1)),
+      disk_(Workers(make_workers, kDiskThreads)),
+      host_logs_(&logs, disk_.get()),
+      host_controller_(&controller, changes_.get()),
       state_topic_(
-          &controller, &logs, &changes_, &states_, &disk_,
+          &controller, &logs, changes_.get(), states_.get(), disk_.get(),
           {config.mirror_state_topic_num_partitions, [&runtime] { return runtime.WallMs(); }}),
       peers_(this) {}
 
@@ -71,9 +75,9 @@ void BrokerHost::Detach() {
 
 void BrokerHost::Stop() {
   Detach();
-  changes_.Stop();
-  states_.Stop();
-  disk_.Stop();
+  changes_->Stop();
+  states_->Stop();
+  disk_->Stop();
 }
 
 void BrokerHost::LoopbackPeers::Send(int32_t broker, int16_t api_key, int16_t version,

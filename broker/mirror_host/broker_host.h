@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -22,9 +23,9 @@ namespace kmirror::broker {
 
 class BrokerHost final : private MetadataListener {
  public:
-  // The arguments outlive this.
+  // The arguments outlive this. `make_workers` null: threads.
   BrokerHost(Controller& controller, LogDirectory& logs, const BrokerConfig& config,
-             host::Runtime& runtime);
+             host::Runtime& runtime, const MakeWorkerPool& make_workers = nullptr);
   ~BrokerHost() override;  // Stops
 
   host::Host AsHost();
@@ -56,9 +57,9 @@ class BrokerHost final : private MetadataListener {
   Controller& controller_;
   const int32_t node_id_;
   host::Runtime& runtime_;
-  WorkerPool changes_;
-  WorkerPool states_;
-  WorkerPool disk_;
+  const std::unique_ptr<WorkerPool> changes_;
+  const std::unique_ptr<WorkerPool> states_;
+  const std::unique_ptr<WorkerPool> disk_;
   HostLogs host_logs_;
   HostController host_controller_;
   HostStateTopic state_topic_;

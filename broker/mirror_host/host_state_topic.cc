@@ -1,7 +1,5 @@
 #include "broker/mirror_host/host_state_topic.h"
 
-#include <cstddef>
-#include <latch>
 #include <utility>
 
 #include "kmirror/log/batch.h"
@@ -112,19 +110,14 @@ Status HostStateTopic::Write(int32_t shard, const std::vector<host::StateRecord>
 
 std::map<int32_t, Status> HostStateTopic::SyncAll(const Written& written) {
   std::map<int32_t, Status> answers;
-  // Shared: the last to count down may still be inside when the wait is over.
-  const auto left = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(written.size()));
+  std::vector<std::function<void()>> syncs;
   for (const auto& [shard, replica] : written) {
     Status* answer = &answers[shard];  // entries of a map stay where they are
-    const bool taken = syncs_->Run([answer, log = replica->log_ptr(), left] {
-      *answer = log->Sync().status();
-      left->count_down();
-    });
-    if (taken) continue;
     *answer = {ErrorCode::kCancelled, "the broker is shutting down"};
-    left->count_down();
+    syncs.push_back([answer, log = replica->log_ptr()] { *answer = log->Sync().status(); });
   }
-  left->wait();
+  // Those that did not run any more have their answer.
+  (void)syncs_->RunTogether(std::move(syncs));
   return answers;
 }
 
@@ -141,6 +134,9 @@ Status HostStateTopic::ReplayNow(int32_t shard, const EachRecord& each) {
   if (!log.offline().ok()) {
     if (Status reopened = log.Reopen(); !reopened.ok()) return reopened;
   }
+  // What an earlier process had written and not synced yet is acted upon from here on: no loss of
+  // power may take it back (R29).
+  if (const auto synced = log.Sync(); !synced.ok()) return synced.status();
   const LogPositions at = log.Positions();
   int64_t next = at.log_start;
   while (next < at.log_end) {

@@ -1,14 +1,15 @@
 #include "broker/mirror_host/worker_pool.h"
 
+#include <latch>
 #include <utility>
 
 namespace kmirror::broker {
 
-WorkerPool::WorkerPool(size_t threads) {
+ThreadPool::ThreadPool(size_t threads) {
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
 
-bool WorkerPool::Run(std::function<void()> task) {
+bool ThreadPool::Run(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return false;
@@ -18,7 +19,24 @@ bool WorkerPool::Run(std::function<void()> task) {
   return true;
 }
 
-void WorkerPool::Stop() {
+bool ThreadPool::RunTogether(std::vector<std::function<void()>> tasks) {
+  // Shared: the last to count down may still be inside when the wait is over.
+  const auto left = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(tasks.size()));
+  bool all = true;
+  for (std::function<void()>& task : tasks) {
+    const bool taken = Run([task = std::move(task), left] {
+      task();
+      left->count_down();
+    });
+    if (taken) continue;
+    all = false;
+    left->count_down();
+  }
+  left->wait();
+  return all;
+}
+
+void ThreadPool::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -29,7 +47,7 @@ void WorkerPool::Stop() {
   }
 }
 
-void WorkerPool::Work() {
+void ThreadPool::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });

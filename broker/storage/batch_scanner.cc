@@ -28,7 +28,7 @@ bool BatchScanner::Fill(int64_t bytes) {
   const int64_t length = std::min(std::max(bytes, chunk), end_ - position_);
   buffer_.resize(static_cast<size_t>(length));
   buffer_start_ = position_;
-  status_ = ReadExactly(file_->fd(), position_, buffer_);
+  status_ = file_->Read(position_, buffer_);
   return status_.ok();
 }
 
@@ -56,7 +56,7 @@ BatchScanner::Step BatchScanner::Next(log::BatchInfo* info) {
 
 Status BatchScanner::ReadBatch(const log::BatchInfo& info, std::vector<uint8_t>* bytes) const {
   bytes->resize(static_cast<size_t>(info.bytes));
-  return ReadExactly(file_->fd(), batch_position_, *bytes);
+  return file_->Read(batch_position_, *bytes);
 }
 
 }  // namespace kmirror::broker

@@ -61,8 +61,8 @@ Result<OffsetCheckpoint> DecodeCheckpoint(std::string_view text) {
   return offsets;
 }
 
-Result<OffsetCheckpoint> ReadCheckpoint(const std::string& path) {
-  const Result<std::string> text = ReadFile(path);
+Result<OffsetCheckpoint> ReadCheckpoint(FileIo* io, const std::string& path) {
+  const Result<std::string> text = ReadFile(io, path);
   if (!text.ok()) {
     if (text.status().code() == ErrorCode::kResourceNotFound) return OffsetCheckpoint();
     return text.status();

@@ -29,7 +29,7 @@ std::string EncodeCheckpoint(const OffsetCheckpoint& offsets);
 Result<OffsetCheckpoint> DecodeCheckpoint(std::string_view text);
 
 // Reads the file; none is an empty checkpoint.
-Result<OffsetCheckpoint> ReadCheckpoint(const std::string& path);
+Result<OffsetCheckpoint> ReadCheckpoint(FileIo* io, const std::string& path);
 
 // Splits at the last '-'; nullopt unless a topic and a partition number stand around it.
 std::optional<TopicPartitionName> ParseDirectoryName(std::string_view name);

@@ -59,7 +59,7 @@ Result<std::shared_ptr<const FileHandle>> LogFile::Handle() {
     if (handle_ != nullptr) return handle_;
     const int fd = io_->Open(path_, O_RDWR, 0);
     if (fd < 0) return ErrnoStatus("open", path_, errno);
-    handle_ = handle = std::make_shared<const FileHandle>(fd);
+    handle_ = handle = std::make_shared<const FileHandle>(fd, io_);
   }
   if (cache_ != nullptr) cache_->Add(this);
   return handle;

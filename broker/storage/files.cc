@@ -1,14 +1,12 @@
 #include "broker/storage/files.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include "broker/storage/log_slice.h"
@@ -37,9 +35,9 @@ Status ErrnoStatus(std::string_view operation, const std::string& path, int erro
           std::string(operation) + " " + path + ": " + std::generic_category().message(error)};
 }
 
-Status ReadExactly(int fd, int64_t position, std::span<uint8_t> to) {
+Status ReadExactly(FileIo* io, int fd, int64_t position, std::span<uint8_t> to) {
   while (!to.empty()) {
-    const ssize_t got = ::pread(fd, to.data(), to.size(), position);
+    const ssize_t got = io->Read(fd, to.data(), to.size(), position);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus("read", "segment", errno);
     if (got == 0) return {ErrorCode::kIo, "read past the end of a segment"};
@@ -49,17 +47,17 @@ Status ReadExactly(int fd, int64_t position, std::span<uint8_t> to) {
   return Status::Ok();
 }
 
-Result<std::string> ReadFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+Result<std::string> ReadFile(FileIo* io, const std::string& path) {
+  const int fd = io->Open(path, O_RDONLY, 0);
   if (fd < 0) {
     if (errno == ENOENT) return Status(ErrorCode::kResourceNotFound, path + " does not exist");
     return ErrnoStatus("open", path, errno);
   }
-  const FileHandle handle(fd);
+  const FileHandle handle(fd, io);
   std::string text;
   char buffer[16384];
   for (;;) {
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    const ssize_t got = io->Read(fd, buffer, sizeof buffer, static_cast<int64_t>(text.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus("read", path, errno);
     if (got == 0) return text;
@@ -70,7 +68,7 @@ Result<std::string> ReadFile(const std::string& path) {
 Status WriteFile(FileIo* io, const std::string& path, ByteView bytes, bool sync) {
   const int fd = io->Open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (fd < 0) return ErrnoStatus("create", path, errno);
-  const FileHandle handle(fd);
+  const FileHandle handle(fd, io);
   Status written = WriteAll(io, fd, path, bytes);
   if (!written.ok()) return written;
   if (sync && io->Sync(fd, true) != 0) return ErrnoStatus("sync", path, errno);
@@ -92,39 +90,45 @@ Status ReplaceFile(FileIo* io, const std::string& path, std::string_view text) {
 Status SyncDirectory(FileIo* io, const std::string& directory) {
   const int fd = io->Open(directory, O_RDONLY | O_DIRECTORY, 0);
   if (fd < 0) return ErrnoStatus("open", directory, errno);
-  const FileHandle handle(fd);
+  const FileHandle handle(fd, io);
   if (io->Sync(fd, true) != 0) return ErrnoStatus("sync", directory, errno);
+  return Status::Ok();
+}
+
+Status MakeDirectories(FileIo* io, const std::string& directory) {
+  std::vector<std::string> changed;  // parents of what does not exist yet, the deepest first
+  std::string missing = directory;
+  while (missing.size() > 1 && missing.back() == '/') missing.pop_back();
+  while (!missing.empty() && !io->IsDirectory(missing)) {
+    const size_t slash = missing.rfind('/');
+    changed.push_back(slash == std::string::npos ? "."
+                                                 : missing.substr(0, std::max<size_t>(slash, 1)));
+    missing = slash == std::string::npos ? "" : missing.substr(0, slash);
+  }
+  if (io->MakeDirectories(directory) < 0) return ErrnoStatus("create", directory, errno);
+  for (const std::string& parent : changed) {
+    Status synced = SyncDirectory(io, parent);
+    if (!synced.ok()) return synced;
+  }
   return Status::Ok();
 }
 
 Status SyncFile(FileIo* io, const std::string& path) {
   const int fd = io->Open(path, O_RDONLY, 0);
   if (fd < 0) return errno == ENOENT ? Status::Ok() : ErrnoStatus("open", path, errno);
-  const FileHandle handle(fd);
+  const FileHandle handle(fd, io);
   if (io->Sync(fd, true) != 0) return ErrnoStatus("sync", path, errno);
   return Status::Ok();
 }
 
-Result<std::vector<std::string>> ListDirectory(const std::string& directory) {
-  std::error_code error;
+Result<std::vector<std::string>> ListDirectory(FileIo* io, const std::string& directory) {
   std::vector<std::string> names;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  if (error) return ErrnoStatus("list", directory, error.value());
+  if (io->List(directory, &names) != 0) return ErrnoStatus("list", directory, errno);
   return names;
 }
 
-int64_t FileSize(const std::string& path) {
-  struct stat info{};
-  return ::stat(path.c_str(), &info) == 0 ? info.st_size : -1;
-}
-
-Status RemoveTree(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::remove_all(directory, error);
-  if (error) return ErrnoStatus("remove", directory, error.value());
+Status RemoveTree(FileIo* io, const std::string& directory) {
+  if (io->RemoveTree(directory) != 0) return ErrnoStatus("remove", directory, errno);
   return Status::Ok();
 }
 

@@ -18,10 +18,10 @@ namespace kmirror::broker {
 Status ErrnoStatus(std::string_view operation, const std::string& path, int error);
 
 // Fills `to` from `position`; IO_ERROR if the file ends before.
-Status ReadExactly(int fd, int64_t position, std::span<uint8_t> to);
+Status ReadExactly(FileIo* io, int fd, int64_t position, std::span<uint8_t> to);
 
 // The whole file. RESOURCE_NOT_FOUND if there is none.
-Result<std::string> ReadFile(const std::string& path);
+Result<std::string> ReadFile(FileIo* io, const std::string& path);
 
 // Replaces the file's content in place; a crash may leave a part of it. For what is checked when
 // read.
@@ -32,15 +32,16 @@ Status WriteFile(FileIo* io, const std::string& path, ByteView bytes, bool sync 
 Status ReplaceFile(FileIo* io, const std::string& path, std::string_view text);
 
 Status SyncDirectory(FileIo* io, const std::string& directory);
+// Makes the directory, with its parents, and syncs those that got a new name: it is there after a
+// crash.
+Status MakeDirectories(FileIo* io, const std::string& directory);
 // Syncs one file by its name; OK if it does not exist.
 Status SyncFile(FileIo* io, const std::string& path);
 
 // Names in the directory, without "." and "..", unsorted.
-Result<std::vector<std::string>> ListDirectory(const std::string& directory);
-// -1 if it does not exist.
-int64_t FileSize(const std::string& path);
+Result<std::vector<std::string>> ListDirectory(FileIo* io, const std::string& directory);
 // Removes a directory and what is in it. OK if it does not exist.
-Status RemoveTree(const std::string& directory);
+Status RemoveTree(FileIo* io, const std::string& directory);
 
 // "00000000000000000042" + suffix.
 std::string OffsetFileName(int64_t offset, std::string_view suffix);

@@ -87,6 +87,8 @@ Status PartitionLog::AppendMirrored(std::span<const ByteView> bytes,
       Status reset = log.PrepareResetLocked(batches.front().base_offset);
       if (!reset.ok()) return reset;
       reset = log.ResetLocked(batches.front().base_offset);
+      // On disk before data follows: a start takes an empty segment before others for a loss.
+      if (reset.ok()) reset = log.SyncFoundLocked();
       if (!reset.ok()) return log.GoOfflineLocked(reset);
     }
     Status written = log.WriteBatchesLocked(log.pieces_, batches);
@@ -323,11 +325,10 @@ Status PartitionLog::Impl::WriteBatchesLocked(std::span<const iovec> pieces,
   Status status;
   while (!batches.empty() && status.ok()) {
     if (MustRollLocked(ActiveLocked(), batches.front(), batches.front().bytes)) {
-      // A legacy entry does not tell where it begins; leave room for all it may hold (2.7).
-      const BatchInfo& first = batches.front();
-      const int64_t base = first.magic < 2 ? std::max(log_end_, first.last_offset - kRelativeMax)
-                                           : std::max(log_end_, first.base_offset);
-      status = RollLocked(base);
+      // At the end of the log, also when a gap in the source's offsets follows: a start that finds
+      // less in the old segment knows by that what a loss of power took (log_recovery.cc). Only a
+      // gap that relative offsets cannot span is left out.
+      status = RollLocked(std::max(log_end_, batches.front().last_offset - kRelativeMax));
       if (!status.ok()) break;
     }
     // As many batches as this segment takes.

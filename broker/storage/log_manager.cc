@@ -1,12 +1,9 @@
 #include "broker/storage/log_manager.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <random>
 
 #include "broker/storage/files.h"
@@ -45,21 +42,21 @@ LogManager::LogManager(const Options& options)
     : options_(options),
       io_(options.io != nullptr ? options.io : FileIo::Posix()),
       clock_(options.clock != nullptr ? options.clock : LogClock::System()),
-      fds_(std::make_shared<FdCache>(FilesKeptOpen(options.open_files_max))) {}
+      fds_(std::make_shared<FdCache>(FilesKeptOpen(options.open_files_max))) {
+  if (!options_.random) options_.random = [] { return std::random_device()(); };
+}
 
 LogManager::~LogManager() {
   // Others may hold logs for longer: they can read, and change nothing any more.
   for (const auto& log : All()) log->Abandon(log->directory());
   logs_.clear();
-  if (lock_fd_ >= 0) ::close(lock_fd_);
+  if (lock_fd_ >= 0) io_->Close(lock_fd_);
 }
 
 Result<std::unique_ptr<LogManager>> LogManager::Open(const Options& options) {
   std::unique_ptr<LogManager> manager(new LogManager(options));
-  std::error_code error;
-  std::filesystem::create_directories(options.directory, error);
-  if (error) {
-    return Status(ErrorCode::kLogDirNotFound, options.directory + ": " + error.message());
+  if (Status made = MakeDirectories(manager->io_, options.directory); !made.ok()) {
+    return Status(ErrorCode::kLogDirNotFound, made.message());
   }
   Status status = manager->Lock();
   if (status.ok()) status = manager->Format();
@@ -72,7 +69,7 @@ Status LogManager::Lock() {
   const std::string path = PathOf(".lock");
   lock_fd_ = io_->Open(path, O_RDWR | O_CREAT, 0644);
   if (lock_fd_ < 0) return {ErrorCode::kLogDirNotFound, ErrnoStatus("open", path, errno).message()};
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (io_->Lock(lock_fd_) != 0) {
     return {ErrorCode::kLogDirNotFound, options_.directory + " is in use by another process"};
   }
   return Status::Ok();
@@ -97,20 +94,19 @@ PartitionLog::Options LogManager::LogOptions(const TopicPartitionName& name) con
 }
 
 Status LogManager::LoadAll() {
-  was_clean_ = FileSize(PathOf(kCleanShutdown)) >= 0;
-  Result<OffsetCheckpoint> recovery_points = ReadCheckpoint(PathOf(kRecoveryPoints));
-  Result<OffsetCheckpoint> high_watermarks = ReadCheckpoint(PathOf(kHighWatermarks));
-  Result<OffsetCheckpoint> log_starts = ReadCheckpoint(PathOf(kLogStarts));
+  was_clean_ = io_->Size(PathOf(kCleanShutdown)) >= 0;
+  Result<OffsetCheckpoint> recovery_points = ReadCheckpoint(io_, PathOf(kRecoveryPoints));
+  Result<OffsetCheckpoint> high_watermarks = ReadCheckpoint(io_, PathOf(kHighWatermarks));
+  Result<OffsetCheckpoint> log_starts = ReadCheckpoint(io_, PathOf(kLogStarts));
   // A damaged checkpoint costs a scan of everything, or old positions; never the data.
   if (!recovery_points.ok()) recovery_points = OffsetCheckpoint();
   if (!high_watermarks.ok()) high_watermarks = OffsetCheckpoint();
   if (!log_starts.ok()) log_starts = OffsetCheckpoint();
-  Result<std::vector<std::string>> names = ListDirectory(options_.directory);
+  Result<std::vector<std::string>> names = ListDirectory(io_, options_.directory);
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     const std::string path = PathOf(name);
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(path, ignored)) continue;
+    if (!io_->IsDirectory(path)) continue;
     if (EndsWith(name, kDeleteSuffix)) {
       doomed_.emplace_back(path, 0);
       continue;
@@ -188,11 +184,9 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
   options.environment = Environment();
   options.topic_id = topic_id;
   options.config = config;
-  std::error_code error;
-  std::filesystem::create_directory(options.directory, error);
-  if (error) return ErrnoStatus("create", options.directory, error.value());
-  Status synced = SyncDirectory(io_, options_.directory);
-  if (!synced.ok()) return synced;
+  Status made = MakeDirectories(io_, options.directory);
+  if (made.ok()) made = SyncDirectory(io_, options_.directory);  // also one that a crash left
+  if (!made.ok()) return made;
   Result<std::shared_ptr<PartitionLog>> log = PartitionLog::Open(options);
   if (!log.ok()) return log;
   std::lock_guard lock(mutex_);
@@ -207,10 +201,9 @@ Status LogManager::Delete(const std::string& topic, int32_t partition) {
   const TopicPartitionName name{topic, partition};
   const std::string from = PathOf(name.DirectoryName());
   std::shared_ptr<PartitionLog> log = Find(topic, partition);
-  if (log == nullptr && FileSize(from) < 0) return Status::Ok();
-  std::random_device random;
+  if (log == nullptr && io_->Size(from) < 0) return Status::Ok();
   std::string hex;
-  for (int i = 0; i < 32; ++i) hex += "0123456789abcdef"[random() & 15];
+  for (int i = 0; i < 32; ++i) hex += "0123456789abcdef"[options_.random() & 15];
   const std::string to = from + "." + hex + std::string(kDeleteSuffix);
   if (log != nullptr) log->Abandon(to);
   if (io_->Rename(from, to) != 0) return ErrnoStatus("rename", from, errno);
@@ -295,7 +288,7 @@ Status LogManager::Tick(int64_t now_ms) {
       return true;
     });
   }
-  for (const std::string& directory : due) note(RemoveTree(directory));
+  for (const std::string& directory : due) note(RemoveTree(io_, directory));
   if (now_ms - last_checkpoint_ms_ >= options_.checkpoint_interval_ms) {
     last_checkpoint_ms_ = last_high_watermark_ms_ = now_ms;
     note(WriteRecoveryPoints());

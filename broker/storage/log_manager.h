@@ -39,6 +39,8 @@ class LogManager {
     // The config of a topic at opening; null: the defaults.
     std::function<LogConfig(const std::string& topic)> config_of;
     bool high_watermark_follows_end = true;
+    // For names and ids that nothing else may have; null: the system's randomness.
+    std::function<uint32_t()> random;
   };
 
   struct MetaProperties {
@@ -55,7 +57,8 @@ class LogManager {
 
   // Reads meta.properties of `directory`. RESOURCE_NOT_FOUND: there is none (not formatted).
   // INVALID_CONFIG: another version than 1, or a key is missing; names file and key.
-  static Result<MetaProperties> ReadMetaProperties(const std::string& directory);
+  static Result<MetaProperties> ReadMetaProperties(const std::string& directory,
+                                                   FileIo* io = nullptr);
 
   // Formats the directory if it has no meta.properties (needs a cluster id), locks it, opens every
   // partition directory. A partition that does not open is in unopened(), the others are served.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <set>
 
 #include "broker/storage/files.h"
@@ -13,6 +14,7 @@ namespace {
 
 using log::BatchInfo;
 
+constexpr int64_t kRelativeMax = std::numeric_limits<int32_t>::max();
 constexpr const char* kSegmentSuffixes[] = {".log", ".index", ".timeindex", ".txnindex"};
 
 bool EndsWith(const std::string& text, std::string_view end) {
@@ -52,6 +54,7 @@ Status PartitionLog::Reopen() {
     const int64_t log_start = impl_->log_start_;
     impl_->offline_ = Status::Ok();
     loaded = impl_->LoadLocked(false, impl_->recovery_point_, log_start, impl_->high_watermark_);
+    if (loaded.ok()) loaded = impl_->RewriteTailLocked(impl_->recovery_point_);
     if (!loaded.ok()) impl_->offline_ = loaded;
   }
   impl_->Notify();
@@ -70,7 +73,7 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
   if (!status.ok()) return status;
   status = CleanUpDirectoryLocked();
   if (!status.ok()) return status;
-  Result<std::vector<std::string>> names = ListDirectory(directory_);
+  Result<std::vector<std::string>> names = ListDirectory(io_, directory_);
   if (!names.ok()) return names.status();
   std::set<int64_t> bases;
   for (const std::string& name : *names) {
@@ -99,16 +102,34 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
 
   for (size_t i = 0; i < segments_.size(); ++i) {
     Segment& segment = *segments_[i];
-    const bool last = i + 1 == segments_.size();
+    bool last = i + 1 == segments_.size();
     std::string reason;
     if (bases.empty()) break;  // just created
     status = segment.OpenSaved(&reason);
     if (!status.ok()) return status;
     segment.set_created_ms(NowMs());
-    if (segment.size() == 0 && !last) {  // a restart at another offset was interrupted
+    if (segment.size() == 0 && !last && !clean &&
+        io_->Size(segments_[i + 1]->log_file().path()) > 0) {
+      // It lost all it had with the power. (A restart elsewhere is on disk before data follows it.)
+      DropAfterLocked(i);
+      owner_->report_.reason =
+          "offsets from " + std::to_string(segment.base_offset()) + " on are missing";
+      last = true;
+    } else if (segment.size() == 0 && !last) {  // a restart at another offset was interrupted
       segment.RemoveFiles();
       segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i--));
       continue;
+    }
+    // A segment that lost its end with the power, while the next one kept what it had: a hole.
+    if (!clean && i > 0 && segment.base_offset() > recovery_point) {
+      std::optional<BatchInfo> before;
+      const Result<int64_t> end = segments_[i - 1]->FindEnd(&before);
+      if (!end.ok()) return end.status();
+      if (segment.base_offset() > *end && segment.base_offset() - *end <= kRelativeMax) {
+        DropAfterLocked(i - 1);
+        owner_->report_.reason = "offsets from " + std::to_string(*end) + " on are missing";
+        break;
+      }
     }
     if (!clean && (last || segments_[i + 1]->base_offset() > recovery_point)) {
       reason = "was not closed in order";
@@ -125,11 +146,7 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
     status = ScanLocked(i, clean, reason, &cut);
     if (!status.ok()) return status;
     if (!cut) continue;
-    while (segments_.size() > i + 1) {  // nothing after a hole can be trusted to belong there
-      segments_.back()->RemoveFiles();
-      segments_.pop_back();
-      ++owner_->report_.removed_segments;
-    }
+    DropAfterLocked(i);
   }
   log_start_ = std::max(log_start_, segments_.front()->base_offset());
 
@@ -159,12 +176,37 @@ Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_
   leader_epoch_start_ = leader_epoch_ < 0 ? -1 : std::min(leader_epoch_start_, log_end_);
   unflushed_messages_ = 0;
   PublishLocked();
-  return Status::Ok();
+  return clean || bases.empty() ? Status::Ok() : SyncFoundLocked();
+}
+
+// Nothing after a hole can be trusted to belong there.
+void PartitionLog::Impl::DropAfterLocked(size_t index) {
+  while (segments_.size() > index + 1) {
+    segments_.back()->RemoveFiles();
+    segments_.pop_back();
+    ++owner_->report_.removed_segments;
+  }
+}
+
+// What a start finds may stand in the page cache alone: batches that a killed process had not
+// synced, and the end of a cut that it did not live to sync. Others build on it from here on, so
+// it must not change any more by a loss of power. Cheap when the pages are clean.
+Status PartitionLog::Impl::SyncFoundLocked() {
+  directory_dirty_ = true;  // names too
+  SyncPlan plan = PlanSyncLocked(true);
+  bool broken = false;
+  bool batches = false;
+  Status carried = Carry(plan, &broken, &batches);
+  if (!carried.ok()) {
+    epochs_dirty_ = epochs_dirty_ || plan.epochs.has_value();
+    directory_dirty_ = directory_dirty_ || plan.directory;
+  }
+  return batches ? Status::Ok() : carried;
 }
 
 Status PartitionLog::Impl::LoadTopicIdLocked() {
   const std::string path = directory_ + "/partition.metadata";
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io_, path);
   if (!text.ok()) {
     if (text.status().code() != ErrorCode::kResourceNotFound) return text.status();
     if (owner_->topic_id_.IsZero()) return Status::Ok();
@@ -189,7 +231,7 @@ Status PartitionLog::Impl::LoadTopicIdLocked() {
 }
 
 Status PartitionLog::Impl::CleanUpDirectoryLocked() {
-  Result<std::vector<std::string>> names = ListDirectory(directory_);
+  Result<std::vector<std::string>> names = ListDirectory(io_, directory_);
   if (!names.ok()) return names.status();
   bool swaps = false;
   for (const std::string& name : *names) {
@@ -235,7 +277,7 @@ Status PartitionLog::Impl::FinishSwapsLocked(const std::vector<std::string>& nam
     LogFile file(directory_ + "/" + name, io_, nullptr);
     auto handle = file.Handle();
     if (!handle.ok()) return handle.status();
-    BatchScanner scanner(*handle, 0, FileSize(file.path()), BatchScanner::Mode::kHeaders);
+    BatchScanner scanner(*handle, 0, io_->Size(file.path()), BatchScanner::Mode::kHeaders);
     BatchInfo batch;
     while (scanner.Next(&batch) == BatchScanner::kBatch) end = batch.last_offset + 1;
     if (!scanner.status().ok()) return scanner.status();
@@ -349,7 +391,7 @@ Status PartitionLog::Impl::FindEndLocked() {
 // end known, trim what was read: entries at or above the end have no data (2.10).
 Status PartitionLog::Impl::LoadEpochsLocked() {
   if (epochs_.empty()) {
-    const Result<std::string> text = ReadFile(directory_ + "/leader-epoch-checkpoint");
+    const Result<std::string> text = ReadFile(io_, directory_ + "/leader-epoch-checkpoint");
     Result<log::EpochHistory> read =
         text.ok() ? log::EpochHistory::Decode(*text) : Result<log::EpochHistory>(text.status());
     if (read.ok()) {
@@ -358,7 +400,7 @@ Status PartitionLog::Impl::LoadEpochsLocked() {
                read.status().code() == ErrorCode::kCorruptMessage) {
       epochs_dirty_ = true;
       for (const auto& segment : segments_) {
-        const int64_t bytes = std::max<int64_t>(FileSize(segment->log_file().path()), 0);
+        const int64_t bytes = std::max<int64_t>(io_->Size(segment->log_file().path()), 0);
         Result<BatchScanner> scanner = segment->ScannerAt(0, bytes, BatchScanner::Mode::kHeaders);
         if (!scanner.ok()) return scanner.status();
         BatchInfo batch;

@@ -1,7 +1,5 @@
 // Cutting the start of a log: delete records, the mirror's log start, retention by time and size.
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "broker/storage/files.h"
@@ -11,12 +9,11 @@ namespace kmirror::broker {
 namespace {
 
 // A segment without timestamps is as old as its file.
-int64_t AgeTimestamp(Segment& segment) {
+int64_t AgeTimestamp(FileIo* io, Segment& segment) {
   const int64_t greatest = segment.max_timestamp();
   if (greatest >= 0) return greatest;
-  struct stat info{};
-  if (::stat(segment.log_file().path().c_str(), &info) != 0) return INT64_MAX;
-  return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1000000;
+  const int64_t modified = io->ModifiedMs(segment.log_file().path());
+  return modified < 0 ? INT64_MAX : modified;
 }
 
 }  // namespace
@@ -87,7 +84,7 @@ Result<DeletedRange> PartitionLog::ApplyRetention(int64_t now_ms) {
       if (segment.size() == 0 || end > log.high_watermark_) break;
       const bool below_start = !active && end <= log.log_start_;
       const bool old = config.retention_deletes && config.retention_ms >= 0 &&
-                       now_ms - AgeTimestamp(segment) > config.retention_ms;
+                       now_ms - AgeTimestamp(log.io_, segment) > config.retention_ms;
       const bool too_much =
           config.retention_deletes && config.retention_bytes >= 0 && excess - segment.size() >= 0;
       if (!below_start && !old && !too_much) break;

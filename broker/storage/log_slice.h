@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "broker/storage/file_io.h"
 #include "kmirror/status.h"
 
 namespace kmirror::broker {
@@ -13,14 +14,18 @@ namespace kmirror::broker {
 // its segment. Immutable, thread-safe.
 class FileHandle {
  public:
-  explicit FileHandle(int fd) : fd_(fd) {}
+  // `io` outlives this.
+  FileHandle(int fd, FileIo* io) : fd_(fd), io_(io) {}
   ~FileHandle();
   FileHandle(const FileHandle&) = delete;
   FileHandle& operator=(const FileHandle&) = delete;
   int fd() const { return fd_; }
+  // Fills `to` from `position`; IO_ERROR if the file ends before.
+  Status Read(int64_t position, std::span<uint8_t> to) const;
 
  private:
   const int fd_;
+  FileIo* const io_;
 };
 
 // `bytes` bytes from `position` of a segment, always whole batches unless cut by max_bytes. They

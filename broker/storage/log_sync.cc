@@ -33,23 +33,28 @@ PartitionLog::Impl::SyncPlan PartitionLog::Impl::PlanSyncLocked(bool with_active
   return plan;
 }
 
-Status PartitionLog::Impl::Carry(const SyncPlan& plan, bool* broken) {
-  *broken = false;
-  if (plan.epochs) {
-    Status written = ReplaceFile(io_, directory_ + "/leader-epoch-checkpoint", *plan.epochs);
-    if (!written.ok()) return written;
-  }
+Status PartitionLog::Impl::Carry(const SyncPlan& plan, bool* broken, bool* batches) {
+  *broken = *batches = false;
   for (const auto& segment : plan.segments) {
     Status synced = segment->Sync(segment != plan.active);
     if (synced.ok()) continue;
     *broken = true;
     return synced;
   }
+  if (plan.directory) {
+    Status synced = SyncDirectory(io_, directory_);
+    if (!synced.ok()) return synced;
+  }
+  *batches = true;
+  if (plan.epochs) {
+    Status written = ReplaceFile(io_, directory_ + "/leader-epoch-checkpoint", *plan.epochs);
+    if (!written.ok()) return written;
+  }
   for (const int64_t offset : plan.snapshots) {
     Status synced = SyncFile(io_, directory_ + "/" + OffsetFileName(offset, ".snapshot"));
     if (!synced.ok()) return synced;
   }
-  return plan.directory ? SyncDirectory(io_, directory_) : Status::Ok();
+  return Status::Ok();
 }
 
 Result<int64_t> PartitionLog::Sync() { return impl_->RunSync(true, Positions().log_end); }
@@ -73,7 +78,8 @@ Result<int64_t> PartitionLog::Impl::RunSync(bool with_active, int64_t wanted) {
     plan = PlanSyncLocked(with_active);
   }
   bool broken = false;
-  Status carried = Carry(plan, &broken);
+  bool batches = false;
+  Status carried = Carry(plan, &broken, &batches);
   bool offline = false;
   {
     std::lock_guard lock(append_mutex_);
@@ -94,8 +100,46 @@ Result<int64_t> PartitionLog::Impl::RunSync(bool with_active, int64_t wanted) {
     std::lock_guard lock(listener_mutex_);
     if (listener_ != nullptr) listener_->OnLogOffline(*owner_, carried);
   }
-  if (!carried.ok()) return carried;
+  // On a full disk the batches are safe and what is derived from them is not: the recovery point
+  // stays, so that a start after a crash makes it anew. Callers wanted the batches.
+  if (!carried.ok() && !batches) return carried;
   return recovery_point_.load();
+}
+
+// After a failed sync the kernel may hold pages for clean that never reached the disk: what was
+// read from them looks whole, a second sync would answer OK, and a loss of power would leave a
+// hole. To write them again is the one way to get them there.
+Status PartitionLog::Impl::RewriteTailLocked(int64_t offset) {
+  constexpr int64_t kChunk = 1 << 20;
+  std::vector<uint8_t> chunk;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    Segment& segment = *segments_[i];
+    if (i + 1 < segments_.size() && segments_[i + 1]->base_offset() <= offset) continue;
+    Result<BatchScanner> scanner = segment.ScannerFor(offset, segment.size());
+    if (!scanner.ok()) return scanner.status();
+    auto handle = segment.log_file().Handle();
+    if (!handle.ok()) return handle.status();
+    for (int64_t at = scanner->position(); at < segment.size();) {
+      chunk.resize(static_cast<size_t>(std::min(kChunk, segment.size() - at)));
+      Status read = (*handle)->Read(at, chunk);
+      if (!read.ok()) return read;
+      const iovec piece{chunk.data(), chunk.size()};
+      const ssize_t written = io_->Write((*handle)->fd(), &piece, 1, at);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return ErrnoStatus("write again", segment.log_file().path(), errno);
+      at += written;
+    }
+  }
+  SyncPlan plan = PlanSyncLocked(true);
+  bool broken = false;
+  bool batches = false;
+  Status carried = Carry(plan, &broken, &batches);
+  if (!carried.ok()) {
+    epochs_dirty_ = directory_dirty_ = true;
+    return carried;
+  }
+  recovery_point_ = plan.end;
+  return Status::Ok();
 }
 
 int64_t PartitionLog::RecoveryPoint() const { return impl_->recovery_point_; }
@@ -135,11 +179,12 @@ Status PartitionLog::Close() {
   if (active.allocated > active.size() && log.io_->Truncate((*handle)->fd(), active.size()) != 0) {
     return ErrnoStatus("cut", active.log_file().path(), errno);
   }
-  if (FileSize(log.directory_ + "/leader-epoch-checkpoint") < 0) log.epochs_dirty_ = true;
+  if (log.io_->Size(log.directory_ + "/leader-epoch-checkpoint") < 0) log.epochs_dirty_ = true;
   Impl::SyncPlan plan = log.PlanSyncLocked(true);
   plan.active = nullptr;  // its indexes are final too
   bool broken = false;
-  status = log.Carry(plan, &broken);
+  bool batches = false;
+  status = log.Carry(plan, &broken, &batches);
   if (!status.ok()) {
     log.epochs_dirty_ = log.directory_dirty_ = true;
     return broken ? log.GoOfflineLocked(status) : status;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 
 #include "broker/storage/files.h"
 #include "broker/storage/partition_log_impl.h"
@@ -13,6 +14,7 @@ namespace kmirror::broker {
 
 Result<int64_t> PartitionLog::TruncateTo(int64_t offset, int32_t leader_epoch) {
   int64_t end = 0;
+  bool durable = false;
   {
     std::lock_guard lock(impl_->append_mutex_);
     Status usable = impl_->CheckUsableLocked(leader_epoch);
@@ -34,8 +36,12 @@ Result<int64_t> PartitionLog::TruncateTo(int64_t offset, int32_t leader_epoch) {
     }
     impl_->PublishLocked();
     end = impl_->log_end_;
+    if (offset >= end_before) durable = true;  // nothing was cut
   }
   impl_->Notify();
+  if (durable) return end;
+  Status synced = impl_->SyncCut();
+  if (!synced.ok()) return synced;
   return end;
 }
 
@@ -53,7 +59,14 @@ Status PartitionLog::ResetTo(int64_t offset, int32_t leader_epoch) {
     if (!reset.ok()) return reset;
   }
   impl_->Notify();
-  return Status::Ok();
+  return impl_->SyncCut();
+}
+
+// A cut is an answer that others build on: states are stored that say what the log holds no more.
+// Without this a loss of power would bring back what was cut.
+Status PartitionLog::Impl::SyncCut() {
+  const Result<int64_t> synced = RunSync(true, std::numeric_limits<int64_t>::max());
+  return synced.ok() ? Status::Ok() : synced.status();
 }
 
 Status PartitionLog::Impl::WriteCheckpointsLocked() {

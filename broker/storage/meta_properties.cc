@@ -1,7 +1,6 @@
 // `meta.properties`: whose data directory this is.
 
 #include <charconv>
-#include <random>
 
 #include "broker/storage/files.h"
 #include "broker/storage/log_manager.h"
@@ -19,9 +18,10 @@ std::string_view Trim(std::string_view text) {
 
 }  // namespace
 
-Result<LogManager::MetaProperties> LogManager::ReadMetaProperties(const std::string& directory) {
+Result<LogManager::MetaProperties> LogManager::ReadMetaProperties(const std::string& directory,
+                                                                  FileIo* io) {
   const std::string path = directory + "/meta.properties";
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(io != nullptr ? io : FileIo::Posix(), path);
   if (!text.ok()) return text.status();
   MetaProperties meta;
   bool version_seen = false;
@@ -69,7 +69,7 @@ Result<LogManager::MetaProperties> LogManager::ReadMetaProperties(const std::str
 }
 
 Status LogManager::Format() {
-  Result<MetaProperties> found = ReadMetaProperties(options_.directory);
+  Result<MetaProperties> found = ReadMetaProperties(options_.directory, io_);
   if (!found.ok() && found.status().code() != ErrorCode::kResourceNotFound) return found.status();
   if (found.ok()) {
     meta_ = *found;
@@ -91,8 +91,7 @@ Status LogManager::Format() {
   }
   // Version 4 (random) UUID, so that Kafka's tools take it for one.
   Uuid id;
-  std::random_device random;
-  for (uint8_t& byte : id.bytes) byte = static_cast<uint8_t>(random());
+  for (uint8_t& byte : id.bytes) byte = static_cast<uint8_t>(options_.random());
   id.bytes[6] = static_cast<uint8_t>((id.bytes[6] & 0x0f) | 0x40);
   id.bytes[8] = static_cast<uint8_t>((id.bytes[8] & 0x3f) | 0x80);
   meta_ = {1, options_.node_id, options_.cluster_id, id.ToString()};

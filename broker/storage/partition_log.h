@@ -224,8 +224,10 @@ class PartitionLog {
   // The log ends at or below `offset` afterwards, always at a batch border: a batch that holds
   // `offset` goes entirely (2.4), and the answer is the new end. At or above the end: nothing but
   // stray epochs goes. Below the log start: as ResetTo. leader_epoch as in AppendAsLeader.
+  // What was cut is gone from the disk as well when it answers: no crash brings it back. A failed
+  // sync takes the log offline.
   Result<int64_t> TruncateTo(int64_t offset, int32_t leader_epoch = -1);
-  // Drops everything and restarts empty at `offset`.
+  // Drops everything and restarts empty at `offset`; durable as TruncateTo.
   Status ResetTo(int64_t offset, int32_t leader_epoch = -1);
   // Records below `offset` are no longer served; whole segments go. Never above the high watermark:
   // OFFSET_OUT_OF_RANGE and nothing changed. Lower than the present start: no effect.
@@ -241,7 +243,8 @@ class PartitionLog {
   // ----------------------------------------------------------------------------------
 
   // Everything appended before the call is on disk when it answers; the answer is the recovery
-  // point. Callers at the same time share one sync. A failure takes the log offline.
+  // point (lower when a full disk had no room for what is derived from the batches). Callers at the
+  // same time share one sync. A failure takes the log offline.
   Result<int64_t> Sync();
   // The same for segments that are full, without the one that is written to (Kafka flushes at a
   // roll, in the background). Cheap when there is nothing to do. LogManager calls it.

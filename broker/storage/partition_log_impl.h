@@ -46,6 +46,8 @@ class PartitionLog::Impl {
   Status LoadEpochsLocked();
   // Scans segments_[index]; *cut: it ended with something that was cut off.
   Status ScanLocked(size_t index, bool clean, const std::string& reason, bool* cut);
+  Status SyncFoundLocked();
+  void DropAfterLocked(size_t index);
   // log_end_, last_batch_epoch_ and ends_with_reset_ from the last batches on disk.
   Status FindEndLocked();
 
@@ -76,6 +78,7 @@ class PartitionLog::Impl {
       int64_t offset);  // to be called before ResetLocked, fails without effect
   void LowerRecoveryPointLocked(int64_t offset);
   Status RewriteEpochsLocked();
+  Status SyncCut();  // not under the append lock
 
   // --- log_retention.cc
   Status DropFirstSegmentsLocked(size_t count);
@@ -95,7 +98,11 @@ class PartitionLog::Impl {
   SyncPlan PlanSyncLocked(bool with_active);
   Result<int64_t> RunSync(bool with_active, int64_t wanted);
   // *broken: the disk may have lost what was written; the log must not go on.
-  Status Carry(const SyncPlan& plan, bool* broken);
+  // *batches: all of them are on disk, whatever became of the files derived from them.
+  Status Carry(const SyncPlan& plan, bool* broken, bool* batches);
+
+  // Writes again what lies at and above `offset`, byte for byte, and syncs it.
+  Status RewriteTailLocked(int64_t offset);
 
   // Producer state from the newest snapshot at or below `offset`, replayed up to it. now_ms < 0:
   // nobody is dropped for being idle.

@@ -33,7 +33,7 @@ Status Segment::Create(int64_t now_ms) {
 
 Status Segment::OpenSaved(std::string* reason) {
   reason->clear();
-  const int64_t bytes = FileSize(log_.path());
+  const int64_t bytes = io_->Size(log_.path());
   if (bytes < 0) return ErrnoStatus("open", log_.path(), ENOENT);
   set_size(bytes);
   std::lock_guard lock(index_mutex_);

@@ -29,7 +29,7 @@ Result<std::optional<std::pair<int64_t, std::vector<log::ProducerInfo>>>> Snapsh
     auto above = offsets_.upper_bound(limit);
     if (above == offsets_.begin()) return Found();
     const int64_t offset = *std::prev(above);
-    const Result<std::string> bytes = ReadFile(PathOf(offset));
+    const Result<std::string> bytes = ReadFile(io_, PathOf(offset));
     if (!bytes.ok() && bytes.status().code() != ErrorCode::kResourceNotFound) return bytes.status();
     if (bytes.ok()) {
       auto entries = log::ProducerState::DecodeSnapshot(

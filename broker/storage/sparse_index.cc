@@ -31,7 +31,7 @@ std::string SparseIndex<Entry>::OpenSaved() {
   in_memory_ = false;
   entries_.clear();
   saved_ = 0;
-  const int64_t bytes = FileSize(path());
+  const int64_t bytes = io_->Size(path());
   if (bytes < 0) return "is missing";
   if (bytes % Entry::kBytes != 0) return "is no multiple of its entry size";
   saved_ = bytes / Entry::kBytes;
@@ -55,7 +55,7 @@ void SparseIndex<Entry>::StartEmpty() {
 template <typename Entry>
 Status SparseIndex<Entry>::LoadIntoMemory() {
   if (in_memory_) return Status::Ok();
-  const Result<std::string> bytes = ReadFile(path());
+  const Result<std::string> bytes = ReadFile(io_, path());
   if (!bytes.ok()) return bytes.status();
   const auto* at = reinterpret_cast<const uint8_t*>(bytes->data());
   const int64_t count = static_cast<int64_t>(bytes->size()) / Entry::kBytes;
@@ -105,7 +105,7 @@ Result<Entry> SparseIndex<Entry>::At(int64_t i) const {
   auto handle = file_.Handle();
   if (!handle.ok()) return handle.status();
   uint8_t bytes[Entry::kBytes];
-  Status read = ReadExactly((*handle)->fd(), i * Entry::kBytes, bytes);
+  Status read = (*handle)->Read(i * Entry::kBytes, bytes);
   if (!read.ok()) return read.WithContext(path());
   return Entry::Decode(bytes);
 }

@@ -28,7 +28,7 @@ TransactionIndex::TransactionIndex(std::string path, FileIo* io, std::shared_ptr
 
 Status TransactionIndex::Load() {
   entries_.clear();
-  const Result<std::string> bytes = ReadFile(path());
+  const Result<std::string> bytes = ReadFile(io_, path());
   if (!bytes.ok()) {
     return bytes.status().code() == ErrorCode::kResourceNotFound ? Status::Ok() : bytes.status();
   }

@@ -85,6 +85,7 @@ void ManualRuntime::Log(host::LogLevel level, std::string_view area,
                  static_cast<int>(area.size()), area.data(), static_cast<int>(line.size()),
                  line.data());
   }
+  if (sink_) return sink_(level, area, line);
   lines_.push_back({level, std::string(area), std::string(line)});
   if (watch_line_) watch_line_(lines_.back());
 }

@@ -62,6 +62,8 @@ class ManualRuntime final : public host::Runtime {
   // With it, ready lanes are chosen at random (by seed) instead of in the order of posting. The
   // order inside one lane stays.
   void ShuffleLanes(bool on) { shuffle_lanes_ = on; }
+  // Time passes and nothing runs, as when the whole machine stood still. Also within a task.
+  void Stall(std::chrono::nanoseconds span) { now_ += span; }
   // Wall clocks jump; this one does when told.
   void JumpWallClock(std::chrono::milliseconds by) { wall_start_ms_ += by.count(); }
 
@@ -71,6 +73,10 @@ class ManualRuntime final : public host::Runtime {
   void WatchLines(std::function<void(const LogLine&)> watch) { watch_line_ = std::move(watch); }
   // Number of lines that contain `text`.
   size_t CountLines(std::string_view text) const;
+  // Lines go there and are not kept.
+  using LineSink =
+      std::function<void(host::LogLevel level, std::string_view area, std::string_view line)>;
+  void SetLineSink(LineSink sink) { sink_ = std::move(sink); }
   // Also writes lines to stderr: for a person who debugs a test.
   void EchoLines(bool on) { echo_ = on; }
 
@@ -106,6 +112,7 @@ class ManualRuntime final : public host::Runtime {
   std::map<uint64_t, int64_t> timer_due_;  // id -> due
   std::vector<LogLine> lines_;
   std::function<void(const LogLine&)> watch_line_;
+  LineSink sink_;
 };
 
 }  // namespace kmirror::conformance

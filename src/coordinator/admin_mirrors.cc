@@ -141,10 +141,20 @@ void ServeDelete(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Res
       request.state_validation_offset >= 0
           ? std::min(request.state_validation_offset, mirror.metadata().version())
           : mirror.metadata().version();
-  mirror.host().controller->DeleteMirror(request.mirror_name, version, [respond](Status status) {
-    if (!status.ok()) return Fail<DeleteClusterMirrorResponse>(respond, status);
-    respond(EncodeResponse(DeleteClusterMirrorResponse{}));
-  });
+  if (!mirror.BeginDeleting(request.mirror_name)) {
+    return Fail<DeleteClusterMirrorResponse>(
+        respond, {ErrorCode::kInvalidClusterMirrorState,
+                  "mirror " + request.mirror_name + " is being changed at the same time"});
+  }
+  mirror.host().controller->DeleteMirror(
+      request.mirror_name, version,
+      [&mirror, lane = mirror.lane(), name = request.mirror_name, respond](Status status) {
+        lane->Post([&mirror, name, respond, status = std::move(status)] {
+          mirror.EndDeleting(name);
+          if (!status.ok()) return Fail<DeleteClusterMirrorResponse>(respond, status);
+          respond(EncodeResponse(DeleteClusterMirrorResponse{}));
+        });
+      });
 }
 
 void ServeList(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Respond& respond) {

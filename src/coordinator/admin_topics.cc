@@ -259,8 +259,9 @@ void StartTopic(MirrorImpl& mirror, StartPlan& plan,
   plan.results.topics.emplace_back(name, std::move(status));
 }
 
-void FinishStart(StartPlan& plan) {
+void FinishStart(MirrorImpl& mirror, StartPlan& plan) {
   if (--plan.missing != 0) return;
+  mirror.EndLinking(plan.mirror);
   auto response = plan.results.Make<StartMirrorTopicsResponse>();
   for (const auto& topic : response.topics) {
     if (topic.error_code == 0) continue;
@@ -282,7 +283,7 @@ void ExecuteStart(MirrorImpl& mirror, std::shared_ptr<StartPlan> plan) {
       lane->Post([&mirror, plan, places, status = std::move(status)] {
         if (status.ok()) mirror.Step(kStepStartDesired, true);
         for (size_t at : places) plan->results.topics[at].second = status;
-        FinishStart(*plan);
+        FinishStart(mirror, *plan);
       });
     };
   };
@@ -306,7 +307,7 @@ void ExecuteStart(MirrorImpl& mirror, std::shared_ptr<StartPlan> plan) {
           settled(std::move(status));
         });
   }
-  FinishStart(*plan);
+  FinishStart(mirror, *plan);
 }
 
 }  // namespace
@@ -373,8 +374,8 @@ void ServeStart(MirrorImpl& mirror, const std::vector<uint8_t>& body, const Resp
       return Fail<StartMirrorTopicsResponse>(
           plan->respond, {ErrorCode::kCoordinatorNotAvailable, "the broker is shutting down"});
     }
-    // The mirror may have gone while the source was asked.
-    if (mirror.metadata().Mirror(plan->mirror) == nullptr) {
+    // The mirror may have gone while the source was asked, or be on its way.
+    if (mirror.metadata().Mirror(plan->mirror) == nullptr || !mirror.BeginLinking(plan->mirror)) {
       return Fail<StartMirrorTopicsResponse>(
           plan->respond, {ErrorCode::kUnknownClusterMirror, "no mirror is named " + plan->mirror});
     }

@@ -488,6 +488,20 @@ void MirrorImpl::HandleRequest(const RequestContext& context, ByteView body,
   });
 }
 
+bool MirrorImpl::BeginLinking(const std::string& mirror) {
+  if (deleting_.contains(mirror)) return false;
+  ++linking_[mirror];
+  return true;
+}
+
+void MirrorImpl::EndLinking(const std::string& mirror) {
+  if (--linking_[mirror] == 0) linking_.erase(mirror);
+}
+
+bool MirrorImpl::BeginDeleting(const std::string& mirror) {
+  return !linking_.contains(mirror) && deleting_.insert(mirror).second;
+}
+
 void MirrorImpl::Shutdown(std::chrono::milliseconds deadline, std::function<void()> done) {
   (void)deadline;  // nothing here waits for the source; host calls in flight end by themselves
   lane_->Post([this, alive = alive_, done = std::move(done)] {

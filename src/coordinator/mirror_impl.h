@@ -70,6 +70,13 @@ class MirrorImpl final : public Mirror,
   std::optional<fetcher::FetchPosition> Position(const TopicIdPartition& partition) const {
     return parts_.fetching->Position(partition);
   }
+  // A start links topics to a mirror that a deletion at the same time would take away from under
+  // them, and the controller does not look: so the two exclude each other, from the call of the
+  // controller to its answer.
+  bool BeginLinking(const std::string& mirror);  // false: it is being deleted
+  void EndLinking(const std::string& mirror);
+  bool BeginDeleting(const std::string& mirror);  // false: topics are being linked to it
+  void EndDeleting(const std::string& mirror) { deleting_.erase(mirror); }
   // R31, for the topic's next start; every start says anew whether it is allowed.
   void AllowDiscard(const Uuid& topic_id, bool allowed);
   void Step(std::string_view name, bool after) const {
@@ -116,6 +123,8 @@ class MirrorImpl final : public Mirror,
   std::vector<std::unique_ptr<fetcher::SourceCluster>> asking_;
   std::set<Uuid> growing_;
   std::set<Uuid> discard_allowed_;
+  std::map<std::string, int> linking_;  // mirror, starts at the controller
+  std::set<std::string> deleting_;
   bool down_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 

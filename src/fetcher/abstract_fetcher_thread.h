@@ -156,6 +156,9 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   // ---- And what it tells them.
   // An answer without error for the partition has been dealt with, appends included. -1: unchanged.
   virtual void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start) = 0;
+  // An answer named the partition, and what it says of the source is not known yet: an error, a
+  // divergence, data that waits for its append. Until OnAnswer, other answers are no news of it.
+  virtual void OnUnsettled(const TopicIdPartition& key) { (void)key; }
   // A fetch round succeeded, whichever partitions it named.
   virtual void OnRound() {}
   // The source cannot be reached, or (OK) it can again.

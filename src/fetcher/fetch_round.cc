@@ -241,6 +241,7 @@ void AbstractFetcherThread::OnPartitionEnd(const FetchedPartition& answered,
   const TopicIdPartition key = current_.key;
   Partition* partition = FindSame(key, current_.generation);
   if (partition == nullptr) return;
+  OnUnsettled(key);
   Fault fault;
   if (answered.error != ErrorCode::kNone) {
     fault.code = answered.error;

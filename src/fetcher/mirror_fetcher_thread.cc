@@ -395,6 +395,8 @@ void MirrorFetcherThread::TellTrouble(const std::string& reason) {
 void MirrorFetcherThread::OnLink(const Status& status) {
   const int64_t now = runtime()->MonotonicNow().count();
   for (const auto& [key, assigned] : assigned_) {
+    // A new connection is a new session: each partition has to be heard of again.
+    if (!status.ok()) assigned->answered = false;
     const bool fresh = status.ok() && assigned->answered;
     assigned->cell->Update(fresh, shared_stats_, [&](FetchPosition& position) {
       if (status.ok()) {
@@ -410,6 +412,12 @@ void MirrorFetcherThread::OnLink(const Status& status) {
 }
 
 // ---- What an answer teaches.
+
+void MirrorFetcherThread::OnUnsettled(const TopicIdPartition& key) {
+  Assigned& assigned = At(key);
+  assigned.answered = false;
+  assigned.cell->Update(false, shared_stats_, [](FetchPosition&) {});
+}
 
 void MirrorFetcherThread::OnAnswer(const TopicIdPartition& key, int64_t high_watermark,
                                    int64_t log_start) {

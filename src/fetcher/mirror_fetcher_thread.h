@@ -107,6 +107,7 @@ class MirrorFetcherThread : public AbstractFetcherThread {
   host::EpochEnd LocalEpochEnd(const TopicIdPartition& key, int32_t epoch) const override;
   int32_t LocalEpochBelow(const TopicIdPartition& key, int32_t epoch) const override;
   FaultAction OnFault(const TopicIdPartition& key, const Fault& fault) override;
+  void OnUnsettled(const TopicIdPartition& key) override;
   void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start) override;
   void OnRound() override;
   void OnLink(const Status& status) override;

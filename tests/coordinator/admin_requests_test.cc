@@ -221,6 +221,34 @@ TEST_F(Admin, DeleteWaitsForTheStopAndLeavesAnOrdinaryTopic) {  // S07
   EXPECT_EQ(c.Produce(), ErrorCode::kNone);
 }
 
+// The controller does not look whether a mirror exists: a deletion between a start's question and
+// its change would leave a topic linked to nothing.
+TEST_F(Admin, AStartAndADeletionOfTheMirrorExcludeEachOther) {
+  c.source.AddTopic("t");
+  ASSERT_EQ(c.CreateMirror(), ErrorCode::kNone);
+  auto& script = c.host.controller().script();
+  script.Next(conformance::MemoryController::kDeleteMirror, conformance::Fault::kHold);
+  protocol::DeleteClusterMirrorRequest deletion;
+  deletion.mirror_name = "m";
+  c.Send(deletion);
+  c.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(c.Start(), ErrorCode::kUnknownClusterMirror);
+  script.Release();
+  ASSERT_TRUE(c.RunUntil([&] { return List().empty(); }));
+  EXPECT_EQ(c.host.controller().FindTopic("t"), nullptr);
+
+  ASSERT_EQ(c.CreateMirror(), ErrorCode::kNone);
+  script.Next(conformance::MemoryController::kCreateTopic, conformance::Fault::kHold);
+  protocol::StartMirrorTopicsRequest start;
+  start.mirror_name = "m";
+  start.topics.push_back({.topic_id = {}, .topic_name = "t", .num_partitions = 0});
+  c.Send(start);
+  c.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(Delete(), ErrorCode::kInvalidClusterMirrorState);
+  script.Release();
+  EXPECT_TRUE(c.RunUntilCaughtUp());
+}
+
 TEST_F(Admin, TombstonesThatWereNotWrittenAtOnceAreWrittenLater) {  // S08, L27
   StartCaughtUp(3, 5);
   ASSERT_EQ(c.Stop(), ErrorCode::kNone);

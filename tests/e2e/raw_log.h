@@ -1,7 +1,4 @@
 // Batches as bytes: from our segment files on disk and from a real Kafka's Fetch answers.
-//
-// A parser of the tests' own, a few lines that know only the frame of a batch (base offset, length)
-// and the header fields a test names, so that a mistake of the product's parser cannot hide here.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +8,10 @@
 #include <vector>
 
 #include "kmirror/status.h"
+#include "tests/support/raw_batch.h"
 #include "tests/support/wire_client.h"
 
 namespace kmirror::test {
-
-struct RawBatch {
-  int64_t base_offset = 0;
-  int64_t last_offset = 0;
-  int32_t leader_epoch = -1;
-  int16_t attributes = 0;
-  int64_t producer_id = -1;
-  int16_t producer_epoch = -1;
-  int32_t base_sequence = -1;
-  int32_t count = 0;
-  std::vector<uint8_t> bytes;
-
-  bool IsControl() const { return (attributes & 0x20) != 0; }
-  int Codec() const { return attributes & 7; }
-  // Type of the control record (the second int16 of its key): 0 ABORT, 1 COMMIT, 7 reset.
-  int ControlType() const;
-};
-
-// Splits bytes into batches; an incomplete last batch is dropped (`torn` tells).
-Result<std::vector<RawBatch>> SplitBatches(const std::vector<uint8_t>& bytes, bool* torn = nullptr);
 
 // All segments of a partition directory, by base offset.
 Result<std::vector<RawBatch>> ReadSegments(const std::filesystem::path& directory);

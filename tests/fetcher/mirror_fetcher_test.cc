@@ -443,6 +443,31 @@ TEST_F(MirrorTest, AMovedPartitionIsAsOldAsItsOwnLastAnswer) {
   EXPECT_GE(waited, 1) << "no move shows anything";
 }
 
+// The answer came, and says nothing of how far the source is: what was known is as old as it was.
+TEST_F(MirrorTest, AnErrorOfThePartitionIsNoNewsOfItsLag) {
+  const auto key = Topic("t");
+  source.Append("t", 0, 5);
+  Start();
+  Add(key, "t");
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ASSERT_TRUE(Until([&] { return manager->Position(key)->source_high_watermark == 5; }));
+  source.Append("t", 0, 5);
+  source.DeleteRecords("t", 0, 7);
+  source.hold_fetches = true;
+  source.answer = [](const ScriptedSource::Asked& asked) {
+    // Nothing more is learned of its range.
+    return asked.api_key == 2 ? std::optional(std::vector<uint8_t>{}) : std::nullopt;
+  };
+  runtime.Advance(100ms);
+  const int64_t learned = manager->Position(key)->learned_ns;
+  source.ReleaseFetches();
+  runtime.Advance(5s);
+  const auto position = manager->Position(key);
+  ASSERT_TRUE(position.has_value());
+  EXPECT_EQ(position->source_high_watermark, 5);
+  EXPECT_LE(position->learned_ns, learned + 1'000'000);
+}
+
 TEST_F(MirrorTest, IdlePartitionsMakeWayForBusyOnes) {
   std::vector<TopicIdPartition> keys;
   for (int i = 0; i < 150; ++i) keys.push_back(Topic("t", i));

@@ -276,7 +276,7 @@ TEST(LogManager, OpensTheDataDirectoryOfAStoppedKafka) {
 }
 
 TEST(Checkpoint, ReadsWhatKafkaWrote) {
-  auto read = ReadCheckpoint(std::string(KMIRROR_SOURCE_DIR) +
+  auto read = ReadCheckpoint(FileIo::Posix(), std::string(KMIRROR_SOURCE_DIR) +
                              "/tests/golden/kafka-4.4/clean/replication-offset-checkpoint");
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->size(), 12u);

@@ -340,7 +340,8 @@ TEST(CleanerLeftovers, AreFinishedOrRemoved) {
   const std::string dir = f.options.directory + "/";
   // The first two segments were cleaned into one that lacks the second batch.
   const std::string first = ReadAll(dir + "00000000000000000000.log");
-  ASSERT_EQ(FileSize(dir + "00000000000000000004.log"), static_cast<int64_t>(first.size()));
+  ASSERT_EQ(FileIo::Posix()->Size(dir + "00000000000000000004.log"),
+            static_cast<int64_t>(first.size()));
   const std::string cleaned =
       first.substr(0, first.size() / 2) + ReadAll(dir + "00000000000000000004.log");
   WriteAll(dir + "00000000000000000000.log.swap", cleaned);

@@ -130,9 +130,10 @@ class PartitionLog {
 
   // Removes everything at and above `offset`, on whole batches (rounded down inside a batch).
   // Lowers the high watermark if needed, and the start of the leader's own epoch. `offset` >= end:
-  // only epoch entries at or above the end go.
+  // only epoch entries at or above the end go. Durable before OK: a crash does not bring back what
+  // was cut, since the library stores next that it is gone.
   virtual void Truncate(int64_t offset, int32_t leader_epoch, Completion done) = 0;
-  // Drops the whole log and restarts it empty at `offset`.
+  // Drops the whole log and restarts it empty at `offset`. Durable before OK.
   virtual void RestartAt(int64_t offset, int32_t leader_epoch, Completion done) = 0;
   // Raises the log start to min(offset, high watermark); lower or equal offsets do nothing. Cheap
   // when nothing changes. Inline; kIo when the file system refuses.
