@@ -195,7 +195,7 @@ Status Driver::Cluster(Fields& rows) {
   if (!id.ok()) return id.status();
   const int32_t controller = rd_kafka_controllerid(client_.get(), CallPatienceMs());
   rows.push_back(*id + "\t" + std::to_string(controller));
-  const rd_kafka_metadata* found = nullptr;
+  const struct rd_kafka_metadata* found = nullptr;
   const Status status =
       ToStatus(rd_kafka_metadata(client_.get(), 0, nullptr, &found, CallPatienceMs()), "metadata");
   if (!status.ok()) return status;
@@ -209,13 +209,12 @@ Status Driver::Cluster(Fields& rows) {
 }
 
 Status Driver::CreateTopic(const Fields& call) {
-  if (call[2] == "0") return {kUnsupported, "rd_kafka_NewTopic_new takes no 0 partitions"};
   return admin_->CreateTopic(call[1], std::stoi(call[2]), Settings(call, 4), std::stoi(call[3]));
 }
 
 Status Driver::DescribeTopic(const std::string& name, Fields& rows) {
   const OwnedTopic topic(rd_kafka_topic_new(client_.get(), name.c_str(), nullptr));
-  const rd_kafka_metadata* found = nullptr;
+  const struct rd_kafka_metadata* found = nullptr;
   Status status = ToStatus(
       rd_kafka_metadata(client_.get(), 0, topic.get(), &found, CallPatienceMs()), "metadata");
   if (!status.ok()) return status;

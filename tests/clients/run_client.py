@@ -51,6 +51,7 @@ class Kmirrord:
         config = folder / "server.properties"
         config.write_text(f"node.id=1\nlog.dirs={folder / 'data'}\n"
                           "listeners=PLAINTEXT://127.0.0.1:0\nlog.retention.ms=-1\n"
+                          "auto.create.topics.enable=false\n"
                           "mirror.metadata.refresh.interval.ms=1000\n")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -77,7 +78,9 @@ class Kmirrord:
         self.folder.cleanup()
 
     def log(self):
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else self.last_log
+        if not self.log_path.exists():
+            return self.last_log
+        return self.log_path.read_text(errors="replace")
 
 
 class Mirror:

@@ -132,8 +132,10 @@ func (d *driver) carryOut(call []string) error {
 		return d.cluster(ctx)
 	case "list_topics":
 		topics, err := d.admin.ListTopics(ctx)
-		for _, name := range topics.Names() {
-			d.row(name)
+		for name, detail := range topics {
+			if detail.Err == nil { // it also lists what was asked for before and is not there
+				d.row(name)
+			}
 		}
 		return err
 	case "create_topic":
@@ -449,7 +451,6 @@ func (d *driver) producer(more ...kgo.Opt) (*kgo.Client, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchMaxBytes(8 << 20),
 		kgo.ProducerLinger(20 * time.Millisecond),
-		kgo.RecordDeliveryTimeout(patience),
 		kgo.UnknownTopicRetries(2),
 	}, more...)...)
 }

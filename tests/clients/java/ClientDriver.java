@@ -1,5 +1,5 @@
-// Carries out the calls of tests/clients/README.md with Apache Kafka's own client library. One source
-// for all versions: what only some have is looked up by name.
+// Carries out the calls of tests/clients/README.md with Apache Kafka's own client library. One
+// source for all versions: what only some have is looked up by name.
 
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
@@ -22,7 +22,6 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.serialization.*;
-import org.apache.kafka.common.utils.AppInfoParser;
 
 public class ClientDriver {
     static final long PATIENCE_MS = 30000;
@@ -103,7 +102,7 @@ public class ClientDriver {
 
     private void carryOut(String[] call) throws Exception {
         switch (call[0]) {
-            case "hello" -> row("kafka-clients", AppInfoParser.getVersion());
+            case "hello" -> hello();
             case "connect" -> connect(call[1]);
             case "cluster" -> cluster();
             case "list_topics" -> admin.listTopics().names().get().forEach(name -> row(name));
@@ -132,6 +131,12 @@ public class ClientDriver {
             case "close" -> close();
             default -> throw new Unsupported();
         }
+    }
+
+    private void hello() throws Exception {
+        Properties about = new Properties();
+        about.load(Admin.class.getResourceAsStream("/kafka/kafka-version.properties"));
+        row("kafka-clients", about.getProperty("version"));
     }
 
     private static TopicPartition partition(String[] call) {

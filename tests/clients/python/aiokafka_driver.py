@@ -100,7 +100,8 @@ class AioKafka:
         return [(found.offset if found else -1,) for found in [await one for one in sent]]
 
     def refuse_nulls(self, fields):
-        if any(record.key is None and record.value is None for record in map(decode_record, fields)):
+        records = map(decode_record, fields)
+        if any(record.key is None and record.value is None for record in records):
             raise Unsupported
 
     def make_producer(self, **more):

@@ -9,8 +9,8 @@ from confluent_kafka import (Consumer, ElectionType, IsolationLevel, KafkaExcept
 from confluent_kafka.admin import (AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource,
                                    NewPartitions, NewTopic, OffsetSpec)
 
-from driver_calls import (PATIENCE, PATIENCE_MS, BrokerError, Read, Record, Unsupported, check,
-                          decode_record, ids, serve, settings, show, text_bytes)
+from driver_calls import (PATIENCE, PATIENCE_MS, BrokerError, Read, Record, check, decode_record,
+                          ids, serve, settings, show, text_bytes)
 
 # replace_configs is the call that librdkafka warns about.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -60,12 +60,8 @@ class Confluent:
         return [(name,) for name in self.admin.list_topics(timeout=PATIENCE).topics]
 
     def create_topic(self, name, partitions, replication, *configs):
-        topic = NewTopic(name, int(partitions), int(replication), config=settings(configs))
-        try:
-            future, = self.admin.create_topics([topic]).values()
-        except KafkaException:  # nothing was sent
-            raise Unsupported from None
-        future.result(PATIENCE)
+        self.one(self.admin.create_topics([NewTopic(name, int(partitions), int(replication),
+                                                    config=settings(configs))]))
 
     def delete_topic(self, name):
         self.one(self.admin.delete_topics([name]))
