@@ -8,7 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "messages/metadata.h"
 #include "tests/server/kmirrord_fixture.h"
+#include "tests/server/raw_socket.h"
 #include "tests/support/free_port.h"
 #include "tests/support/kafka_client.h"
 
@@ -89,6 +91,35 @@ TEST_F(ClientTest, AdminCallsOfTheClientWork) {
   EXPECT_EQ(admin->QueryWatermarks("t", 3)->high, 20);
   ASSERT_OK(admin->DeleteTopic("t"));
   EXPECT_TRUE(WaitUntil([&] { return admin->Topics()->empty(); }));
+}
+
+// What librdkafka 2.3 to 2.16 send for a list of all topics: four bytes for a null array of one.
+TEST_F(ClientTest, TheListOfAllTopicsOfACurrentLibrdkafkaIsUnderstood) {
+  Start();
+  CreateTopic("a");
+  CreateTopic("b");
+  RawSocket client(address());
+  for (char version = 9; version <= 13; ++version) {
+    std::string frame = {0, 3, 0, version, 0, 0, 0, 7, 0, 1, 'r', 0};  // header, client id "r"
+    frame += std::string(4, '\0') + '\1';                              // topics, auto creation
+    frame += std::string(version <= 10 ? 2 : 1, '\0') + '\0';  // authorized operations, tags
+    ASSERT_TRUE(client.SendFrame(frame));
+    const std::string answer = client.ReceiveFrame();
+    ASSERT_FALSE(answer.empty()) << "version " << int{version};
+    protocol::MetadataResponse response;
+    int32_t id = 0;
+    ASSERT_OK(protocol::DecodeResponseFrame(
+        ByteView(reinterpret_cast<const uint8_t*>(answer.data()), answer.size()), version, &id,
+        &response));
+    EXPECT_EQ(id, 7);
+    EXPECT_EQ(response.topics.size(), 2u);
+    // Only that: bytes after any other request still close the connection.
+    for (const std::string& odd : {frame + '\0', frame.substr(0, 12) + "\1" + frame.substr(13)}) {
+      RawSocket other(address());
+      ASSERT_TRUE(other.SendFrame(odd));
+      EXPECT_TRUE(other.ClosedByPeer()) << "version " << int{version};
+    }
+  }
 }
 
 TEST_F(ClientTest, AWaitingReaderGetsWhatIsWrittenLater) {
