@@ -1,8 +1,7 @@
-// Seeds that found something in the product, once. Each stays a test of its own for ever; the
-// comment says what it found and what was done.
+// Seeds that found something in the product, once. Each stays a test of its own for ever.
 //
 // A change of the simulation changes what a seed does: then the seed is one more seed, and the unit
-// test that came with the fix keeps the bug out.
+// test that came with the fix (named here) keeps the bug out.
 #pragma once
 
 #include <array>
@@ -15,8 +14,39 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 1> kFoundSeeds = {{
-    {"First", 1},
+inline constexpr std::array<FoundSeed, 12> kFoundSeeds = {{
+    // The folders above a new data folder had no durable name: after a loss of power everything
+    // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
+    {"NewFolderLost", 6},
+    // Records of this cluster came back into a mirror: a cut was stored as made and not synced.
+    // PowerLoss.DoesNotBringBackWhatWasCut, LeavesAResetLogEmpty
+    {"CutCameBack", 19},
+    // The same for a cut that a killed process did not live to sync.
+    // PowerLoss.TakesNothingAwayThatAStartHasShown
+    {"CutOfADeadProcessCameBack", 900},
+    // A state record that only the page cache had was replayed, acted upon, and lost.
+    {"ReplayedStateLost", 91},
+    // The same for mirrored batches under flush.messages=1.
+    {"RecoveredTailLost", 93},
+    // The same for the last batch of the metadata. PowerLoss.TakesNoMetadataAwayThatAStartHasShown
+    {"MetadataLost", 48},
+    // A log that was reopened after a failed sync was not on the disk.
+    // PowerLoss.AReopenedLogIsOnTheDisk
+    {"ReopenedLogLost", 42},
+    // An append that was visible answered NO_SPACE: its flush had no room for the epochs' file.
+    // PowerLoss.AFlushNeedsNoRoomForDerivedFiles
+    {"FlushOnAFullDisk", 84},
+    // A segment lost its end, the next one did not: a hole. PowerLoss.LeavesNoHoleBetweenSegments
+    {"HoleBetweenSegments", 312},
+    // One refused write made the metadata read-only for good.
+    // Metadata.ARefusedWriteThatCouldNotBeCutOffIsCutOffLater
+    {"MetadataReadOnly", 253},
+    // Lag 0, 23 ms old, for a partition whose last answer was OFFSET_OUT_OF_RANGE.
+    // MirrorTest.AnErrorOfThePartitionIsNoNewsOfItsLag
+    {"LagOfAnError", 956},
+    // A topic linked to a mirror that was deleted meanwhile.
+    // Admin.AStartAndADeletionOfTheMirrorExcludeEachOther
+    {"StartedIntoNothing", 128},
 }};
 
 }  // namespace kmirror::sim
