@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr size_t kMaxQueuedSets = 4;  // of one partition, before it is left out of the next fetch
-constexpr int kMaxEmptyAnswers = 5;   // early and without news: then the source is asked more seldom
+constexpr int kMaxEmptyAnswers = 5;   // early and without news: asked more seldom from then on
 constexpr milliseconds kEmptyDelay{100};
 
 template <typename Topic>
