@@ -1,5 +1,6 @@
 #include "broker/server/connection.h"
 
+#include <poll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -18,6 +19,8 @@ constexpr int kIovecMax = 16;
 // At least this much missing: received straight into the frame instead of through the scratch
 // buffer.
 constexpr size_t kDirectBytes = 16 * 1024;
+// Read ahead of a request that waits, to see whether its client is still there.
+constexpr size_t kAheadBytes = 16 * 1024;
 
 bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -131,6 +134,8 @@ bool Connection::Read() {
         std::memcpy(space.data(), stash_.data() + stash_at_, taken);
         stash_at_ += taken;
         frame_->Advance(taken);
+        // A great frame may take long to come, and the rest of it comes straight into its memory.
+        DropUsedStash();
         if (frame_->missing() == 0) {
           Dispatch();
           return true;
@@ -177,20 +182,27 @@ Connection::Io Connection::Receive() {
   if (direct) {
     frame_->Advance(size);
   } else {
-    stash_.erase(stash_.begin(), stash_.begin() + static_cast<ptrdiff_t>(stash_at_));
-    stash_at_ = 0;
-    stash_.insert(stash_.end(), into.begin(), into.begin() + got);
+    Keep(into.first(size));
   }
   return Io::kDone;
 }
 
+void Connection::Keep(std::span<const uint8_t> bytes) {
+  stash_.erase(stash_.begin(), stash_.begin() + static_cast<ptrdiff_t>(stash_at_));
+  stash_at_ = 0;
+  stash_.insert(stash_.end(), bytes.begin(), bytes.end());
+}
+
+void Connection::DropUsedStash() {
+  if (stash_at_ < stash_.size()) return;
+  stash_.clear();
+  stash_at_ = 0;
+  if (stash_.capacity() > kDirectBytes) stash_.shrink_to_fit();
+}
+
 void Connection::Dispatch() {
   state_ = State::kHandling;
-  if (stash_at_ == stash_.size()) {
-    stash_.clear();
-    stash_at_ = 0;
-    if (stash_.capacity() > kDirectBytes) stash_.shrink_to_fit();
-  }
+  DropUsedStash();
   shared_->handler->OnFrame(std::move(frame_), info_,
                             [weak = weak_from_this(), thread = shared_->thread](Outcome outcome) {
                               if (thread->InThread()) {
@@ -210,24 +222,44 @@ void Connection::Dispatch() {
                             });
 }
 
-// A client that goes away while its request waits should not leave the wait behind.
+// A client that goes away while its request waits should not leave the wait behind. The end of a
+// client's sending cannot be told from its leaving, so a request that is merely being worked on is
+// finished and answered, as by Kafka: `printf ... | nc` gets its answer.
 void Connection::WatchPeer() {
-  if (stash_at_ == stash_.size()) WaitReadable();
+  if (info_->on_close && stash_.size() - stash_at_ < kAheadBytes) WaitReadable();
 }
 
 void Connection::OnReadable() {
   if (state_ != State::kHandling) {
     Pump();
-    return;
+  } else if (info_->on_close) {
+    ReadAhead();
   }
-  char byte = 0;
-  const ssize_t got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK);
-  if (got < 0 && (WouldBlock(errno) || errno == EINTR)) {
-    WaitReadable();  // woken for what had been read already
-  } else if (got <= 0) {
-    Close("closed by the client while its request was waiting");
+}
+
+void Connection::ReadAhead() {
+  while (stash_.size() - stash_at_ < kAheadBytes) {
+    const size_t room = kAheadBytes - (stash_.size() - stash_at_);
+    const std::span<uint8_t> into = shared_->scratch.first(std::min(room, shared_->scratch.size()));
+    const ssize_t got = ::recv(socket_.native_handle(), into.data(), into.size(), 0);
+    if (got > 0) {
+      // The next request is there already; it is read on after this one.
+      shared_->metrics->received_bytes += got;
+      Keep(into.first(static_cast<size_t>(got)));
+    } else if (got < 0 && errno == EINTR) {
+      continue;
+    } else if (got < 0 && WouldBlock(errno)) {
+      return WaitReadable();
+    } else {
+      return Close("closed by the client while its request was waiting");
+    }
   }
-  // Otherwise the next request is there already; it is read after this one.
+}
+
+void Connection::CloseIfAbandoned() {
+  if (state_ != State::kHandling || !info_->on_close) return;
+  pollfd peer{socket_.native_handle(), POLLRDHUP, 0};
+  if (::poll(&peer, 1, 0) > 0) Close("closed by the client while its request was waiting");
 }
 
 void Connection::TakeOutcome() {

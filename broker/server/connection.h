@@ -42,6 +42,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void Close(std::string_view reason);
   // No further request is read; closes now if none is in progress.
   void Drain();
+  // Closes if a request waits for a client that has left. Seen at once as a rule (WatchPeer); this
+  // finds clients that had sent more than is read ahead of a waiting request.
+  void CloseIfAbandoned();
   // Since when nothing moved; nullopt while a request is being worked on.
   std::optional<std::chrono::steady_clock::time_point> idle_since() const;
   uint64_t id() const { return info_->id; }
@@ -56,6 +59,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Io Receive();
   void Dispatch();
   void WatchPeer();
+  void ReadAhead();
+  void Keep(std::span<const uint8_t> bytes);  // in stash_
+  void DropUsedStash();
   void OnReadable();
   void TakeOutcome();
   bool Write();  // true: the answer is out

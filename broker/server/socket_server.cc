@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kScratchBytes = 64 * 1024;
 constexpr milliseconds kAcceptRetry{100};
+constexpr milliseconds kSweep{5000};  // at most, between two looks at all connections
 
 HostPort AddressOf(const tcp::endpoint& endpoint) {
   return {endpoint.address().to_string(), endpoint.port()};
@@ -234,17 +235,18 @@ class SocketServer::Impl {
   }
 
   void Sweep(Worker* worker) {
-    if (options_.idle_max.count() < 0) return;
+    const bool idle_end = options_.idle_max.count() >= 0;
     const auto now = std::chrono::steady_clock::now();
     for (const auto& connection : Copy(*worker)) {
+      connection->CloseIfAbandoned();
       const auto since = connection->idle_since();
-      if (since && now - *since >= options_.idle_max) {
+      if (idle_end && since && now - *since >= options_.idle_max) {
         ++metrics_.closed_idle;
         connection->Close("idle");
       }
     }
     const milliseconds every =
-        std::clamp(options_.idle_max / 4, milliseconds(10), milliseconds(5000));
+        idle_end ? std::clamp(options_.idle_max / 4, milliseconds(10), kSweep) : kSweep;
     worker->sweep = worker->thread->After(every, [this, worker] { Sweep(worker); });
   }
 

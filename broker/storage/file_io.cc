@@ -40,7 +40,12 @@ int FileIo::Rename(const std::string& from, const std::string& to) {
   return ::rename(from.c_str(), to.c_str());
 }
 
-int FileIo::Remove(const std::string& path) { return ::unlink(path.c_str()); }
+int FileIo::Remove(const std::string& path) {
+  if (::unlink(path.c_str()) == 0) return 0;
+  // A read-only file system says so before it says that there is nothing to remove.
+  if (errno == EROFS) errno = ::access(path.c_str(), F_OK) != 0 && errno == ENOENT ? ENOENT : EROFS;
+  return -1;
+}
 
 int FileIo::MakeDirectories(const std::string& path) {
   std::error_code error;

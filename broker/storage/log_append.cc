@@ -381,10 +381,12 @@ bool PartitionLog::Impl::MustRollLocked(const Segment& active, const BatchInfo& 
   if (first.last_offset - active.base_offset() > kRelativeMax) return true;
   if (active.size() == 0) return false;
   if (active.IndexFull(config_.segment_index_bytes)) return true;
-  const int64_t elapsed = active.first_timestamp() >= 0
-                              ? first.max_timestamp - active.first_timestamp()
-                              : NowMs() - active.created_ms();
-  return elapsed > config_.segment_ms - config_.segment_jitter_ms;
+  const int64_t limit = config_.segment_ms - config_.segment_jitter_ms;
+  if (active.first_timestamp() < 0) return NowMs() - active.created_ms() > limit;
+  // Timestamps are the clients': a difference may be greater than any int64.
+  int64_t elapsed = 0;
+  if (__builtin_sub_overflow(first.max_timestamp, active.first_timestamp(), &elapsed)) return false;
+  return elapsed > limit;
 }
 
 Status PartitionLog::Impl::WriteAtEndLocked(Segment& segment, std::span<const iovec> pieces,

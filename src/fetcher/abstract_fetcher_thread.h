@@ -110,6 +110,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
     enum class Kind : uint8_t {
       kSource,          // `code` from the source
       kCorrupt,         // offset, text
+      kMisplaced,       // whole batches that do not continue the log: offset, text
       kOnlyPartial,     // not one whole batch came
       kPreferredReplica,
       kNoCommonEpoch,   // the source knows none of our epochs
@@ -163,6 +164,8 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   virtual void OnRound() {}
   // The source cannot be reached, or (OK) it can again.
   virtual void OnLink(const Status& status) = 0;
+  // The source refuses the fetch, or answers another one; it is asked anew, after a while.
+  virtual void OnRefused(const Status& why) { (void)why; }
 
   // ---- For hooks.
   // Drops the partition; `dropped` runs when nothing more of it can be appended.
@@ -248,6 +251,9 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
     int32_t epoch;
   };
 
+  // Why the set cannot follow what the log and the queue hold; empty: it can.
+  std::string Misplaced(const TopicIdPartition& key, const Partition& partition,
+                        const FetchedSet& set) const;
   Partition* Find(const TopicIdPartition& key) { return partitions_.Find(key); }
   Partition* FindSame(const TopicIdPartition& key, uint64_t generation);
   std::chrono::nanoseconds Now() const { return runtime_->MonotonicNow(); }
@@ -292,6 +298,8 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   void MarkDirty(const TopicIdPartition& key, Partition& partition);
   void EndRound();
   void HoldFetches(const Status& why);
+  // A source that does not wait for news must not be asked without end.
+  void SlowDownIfEmpty();
   void HandleFault(const TopicIdPartition& key, uint64_t generation, const Fault& fault);
   void Delay(const TopicIdPartition& key, Partition& partition, std::chrono::nanoseconds delay);
 
@@ -343,6 +351,10 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   std::vector<SessionPartition> asked_last_;
   int32_t throttle_ms_ = 0;
   bool session_refused_ = false;
+  std::chrono::nanoseconds fetch_sent_at_{0};
+  std::chrono::nanoseconds fetch_wait_{0};  // what the source was allowed to wait for news
+  bool any_news_ = false;                   // the answer has brought data, or an error
+  int empty_answers_ = 0;                   // in a row that came early and brought none
   FetchResponseParser parser_;
   Current current_;
   // Its last queued set waits for the next fetch to leave.

@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr size_t kMaxQueuedSets = 4;  // of one partition, before it is left out of the next fetch
+constexpr int kMaxEmptyAnswers = 5;   // early and without news: asked more seldom from then on
+constexpr milliseconds kEmptyDelay{100};
 
 template <typename Topic>
 Topic& TopicFor(std::vector<Topic>* topics, const SessionPartition& partition) {
@@ -83,8 +85,7 @@ std::optional<FetchSession::Request> AbstractFetcherThread::BuildFetch(
     }
   }
   dirty_.clear();
-  FetchSession::Request request =
-      session_.BuildIncremental(std::move(changed), unwanted, &again);
+  FetchSession::Request request = session_.BuildIncremental(std::move(changed), unwanted, &again);
   for (const TopicIdPartition& key : again) {
     if (Partition* partition = Find(key)) MarkDirty(key, *partition);
   }
@@ -135,6 +136,9 @@ void AbstractFetcherThread::SendFetch() {
   asked_last_ = std::move(built->partitions);
   fetching_ = true;
   fetching_version_ = version;
+  fetch_sent_at_ = Now();
+  fetch_wait_ = milliseconds(request.max_wait_ms);
+  any_news_ = false;
   throttle_ms_ = 0;
   session_refused_ = false;
   FetcherStats::Add(stats_->requests, 1);
@@ -200,13 +204,48 @@ bool AbstractFetcherThread::OnPartition(const FetchedPartition& answered) {
   return answered.error == ErrorCode::kNone && answered.preferred_read_replica < 0;
 }
 
+std::string AbstractFetcherThread::Misplaced(const TopicIdPartition& key,
+                                             const Partition& partition,
+                                             const FetchedSet& set) const {
+  const int64_t wanted = partition.state.fetch_offset;
+  const log::BatchInfo& first = set.batches.front();
+  // A log that is empty may begin within a batch (2.4); nothing else may be repeated.
+  const LocalLog local = Local(key);
+  const bool empty = local.start == local.end && partition.queue.empty();
+  if (first.base_offset < wanted && (!empty || set.last_offset() < wanted)) {
+    return "a batch of offsets " + std::to_string(first.base_offset) + " to " +
+           std::to_string(first.last_offset) + " where " + std::to_string(wanted) +
+           " was asked for";
+  }
+  // Epochs never go back along a log: look-ups by epoch, and every cut, rest on it.
+  int32_t epoch = partition.state.last_fetched_epoch;
+  for (const log::BatchInfo& batch : set.batches) {
+    if (batch.leader_epoch < 0) continue;  // older formats have none
+    if (batch.leader_epoch < epoch) {
+      return "a batch of epoch " + std::to_string(batch.leader_epoch) + " at offset " +
+             std::to_string(batch.base_offset) + " behind one of epoch " + std::to_string(epoch);
+    }
+    epoch = batch.leader_epoch;
+  }
+  return "";
+}
+
 void AbstractFetcherThread::OnSet(std::unique_ptr<FetchedSet> set) {
   FlushDeferred();
-  Partition* partition =
-      current_.accepted ? FindSame(current_.key, current_.generation) : nullptr;
+  Partition* partition = current_.accepted ? FindSame(current_.key, current_.generation) : nullptr;
   if (partition == nullptr || !partition->state.ReadyForFetch() || partition->cutting ||
       partition->state.fetch_offset != current_.next_offset ||
       partition->state.current_leader_epoch != current_.fetch_epoch) {
+    current_.accepted = false;
+    FetcherStats::Add(stats_->dropped_sets, 1);
+    return parser_.Recycle(std::move(set));
+  }
+  if (std::string why = Misplaced(current_.key, *partition, *set); !why.empty()) {
+    Fault fault;
+    fault.kind = Fault::Kind::kMisplaced;
+    fault.offset = set->batches.front().base_offset;
+    fault.text = std::move(why);
+    leader_faults_.push_back({current_.key, current_.generation, std::move(fault)});
     current_.accepted = false;
     FetcherStats::Add(stats_->dropped_sets, 1);
     return parser_.Recycle(std::move(set));
@@ -226,7 +265,7 @@ void AbstractFetcherThread::OnSet(std::unique_ptr<FetchedSet> set) {
   partition->state.fetch_offset = set->last_offset() + 1;
   if (set->last_epoch() >= 0) partition->state.last_fetched_epoch = set->last_epoch();
   current_.next_offset = partition->state.fetch_offset;
-  current_.any_set = true;
+  current_.any_set = any_news_ = true;
   MarkDirty(current_.key, *partition);
   partition->queue.push_back(
       {std::move(set), expected_end, current_.high_watermark, current_.log_start});
@@ -285,6 +324,8 @@ void AbstractFetcherThread::OnPartitionEnd(const FetchedPartition& answered,
 }
 
 void AbstractFetcherThread::Done(Status status) {
+  stats_->buffer_peak_bytes.store(static_cast<int64_t>(pool_.peak() * Slab::kBytes),
+                                  std::memory_order_relaxed);
   fetching_ = false;
   current_ = {};
   if (!status.ok()) return OnLinkFailed(&fetch_link_, status);
@@ -296,11 +337,21 @@ void AbstractFetcherThread::Done(Status status) {
     session_backoff_.Reset();
     stats_->last_answer_ns.store(Now().count(), std::memory_order_relaxed);
     OnLinkSucceeded(&fetch_link_);
+    SlowDownIfEmpty();
   } else {
     FetcherStats::Add(stats_->session_resets, 1);
     HoldFetches(finished);
   }
   EndRound();
+}
+
+void AbstractFetcherThread::SlowDownIfEmpty() {
+  // Trims and first answers come early too, but not again and again.
+  const bool empty = !any_news_ && throttle_ms_ <= 0 && Now() - fetch_sent_at_ < fetch_wait_ / 2;
+  empty_answers_ = empty ? empty_answers_ + 1 : 0;
+  if (empty_answers_ > kMaxEmptyAnswers) {
+    fetch_not_before_ = std::max(fetch_not_before_, Now() + kEmptyDelay);
+  }
 }
 
 void AbstractFetcherThread::HoldFetches(const Status& why) {
@@ -311,6 +362,7 @@ void AbstractFetcherThread::HoldFetches(const Status& why) {
                        why.code() == ErrorCode::kInvalidFetchSessionEpoch;
   const bool first = session_backoff_.failures() == 0;
   const nanoseconds delay = session_backoff_.Next(runtime_->Random());
+  if (!evicted) OnRefused(why);
   if (!first || !evicted) fetch_not_before_ = std::max(fetch_not_before_, Now() + delay);
 }
 

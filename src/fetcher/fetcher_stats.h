@@ -24,6 +24,7 @@ struct FetcherStats {
   Counter preferred_replica{0};
   Counter partition_errors{0};
   Counter epoch_requests{0};
+  Counter buffer_peak_bytes{0}; // the most that answers have held at once
   Counter last_answer_ns{0};    // monotonic time of the last successful fetch; 0 none
 
   // Single writer: no locked instruction on the data path.

@@ -485,14 +485,17 @@ void MirrorFetcherManager::Collect(MetricSink* sink) const {
   std::lock_guard lock(mutex_);
   std::map<std::string, std::map<std::string, int64_t>> values = past_;
   std::map<std::string, int64_t> last_answer;
+  std::map<std::string, int64_t> buffer_peak;
   for (const auto& [mirror, fetchers] : live_) {
     int64_t& last = last_answer[mirror];
+    int64_t& peak = buffer_peak[mirror];
     for (const auto& stats : fetchers) {
       for (const NamedCounter& counter : kCounters) {
         values[mirror][std::string(counter.name)] +=
             ((*stats).*counter.counter).load(std::memory_order_relaxed);
       }
       last = std::max(last, stats->last_answer_ns.load(std::memory_order_relaxed));
+      peak = std::max(peak, stats->buffer_peak_bytes.load(std::memory_order_relaxed));
     }
   }
   for (const auto& [mirror, by_name] : values) {
@@ -509,6 +512,9 @@ void MirrorFetcherManager::Collect(MetricSink* sink) const {
     const MetricSink::Label label{"mirror", mirror};
     sink->Add("kmirror_fetchers", MetricSink::Kind::kGauge, "Fetchers running", {&label, 1},
               static_cast<double>(fetchers.size()));
+    sink->Add("kmirror_fetch_buffer_peak_bytes", MetricSink::Kind::kGauge,
+              "Most memory a running fetcher has held for an answer", {&label, 1},
+              static_cast<double>(buffer_peak[mirror]));
     if (const int64_t last = last_answer[mirror]; last > 0) {
       sink->Add("kmirror_fetch_age_seconds", MetricSink::Kind::kGauge,
                 "Time since the last successful fetch of any fetcher", {&label, 1},

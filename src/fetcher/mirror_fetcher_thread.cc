@@ -290,6 +290,16 @@ AbstractFetcherThread::FaultAction MirrorFetcherThread::OnFault(const TopicIdPar
       Trouble(assigned, "corrupt batch at offset " + std::to_string(fault.offset) + ": " +
                             fault.text);
       return FaultAction::kDelay;
+    case Fault::Kind::kMisplaced:
+      if (fault.offset != assigned.corrupt_offset) assigned.corrupt = 0;
+      assigned.corrupt_offset = fault.offset;
+      if (++assigned.corrupt >= kMaxCorrupt) {
+        Stop(assigned, FetchStop::kLocalError, fault.offset, -1,
+             "the source's batches do not continue the log: " + fault.text);
+        return FaultAction::kGone;
+      }
+      Trouble(assigned, "the source sent " + fault.text);
+      return FaultAction::kDelay;
     case Fault::Kind::kOnlyPartial:
       Trouble(assigned, "the source sent no whole batch");
       return FaultAction::kDelay;
@@ -409,6 +419,11 @@ void MirrorFetcherThread::OnLink(const Status& status) {
     });
   }
   if (!status.ok()) TellTrouble(status.message());
+}
+
+void MirrorFetcherThread::OnRefused(const Status& why) {
+  for (const auto& [key, assigned] : assigned_) Trouble(*assigned, why.message());
+  TellTrouble(why.message());
 }
 
 // ---- What an answer teaches.

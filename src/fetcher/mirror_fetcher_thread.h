@@ -111,6 +111,7 @@ class MirrorFetcherThread : public AbstractFetcherThread {
   void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start) override;
   void OnRound() override;
   void OnLink(const Status& status) override;
+  void OnRefused(const Status& why) override;
 
   Assigned& At(const TopicIdPartition& key) const { return *assigned_.at(key); }
   // What an append's answer means; drops the partition where it must.

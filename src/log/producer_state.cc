@@ -280,7 +280,8 @@ void ProducerState::Clear() {
 void ProducerState::Expire(int64_t now_ms, int64_t expiration_ms) {
   std::erase_if(producers_, [&](const auto& item) {
     const Entry& entry = item.second;
-    return entry.txn_first_offset < 0 && now_ms - entry.last_timestamp >= expiration_ms;
+    // Timestamps are the clients', and may be as far in the past as int64 goes.
+    return entry.txn_first_offset < 0 && entry.last_timestamp <= now_ms - expiration_ms;
   });
 }
 
@@ -340,7 +341,8 @@ void ProducerState::Load(std::span<const ProducerInfo> entries, int64_t map_end_
   Clear();
   map_end_offset_ = map_end_offset;
   for (const ProducerInfo& info : entries) {
-    if (now_ms >= 0 && info.txn_first_offset < 0 && now_ms - info.last_timestamp >= expiration_ms) {
+    if (now_ms >= 0 && info.txn_first_offset < 0 &&
+        info.last_timestamp <= now_ms - expiration_ms) {
       continue;
     }
     Entry& entry = producers_[info.producer_id];

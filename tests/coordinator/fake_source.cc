@@ -14,7 +14,8 @@ using conformance::OwnedSet;
 
 class FakeSourceCluster final : public fetcher::SourceCluster {
  public:
-  FakeSourceCluster(SourceModel* model, host::Lane* lane) : model_(model), lane_(lane) {
+  FakeSourceCluster(SourceModel* model, const fetcher::MirrorSourceConfig& config, host::Lane* lane)
+      : model_(model), lane_(lane), mirror_(config.mirror), patience_(config.request_timeout_ms) {
     ++model_->open_clients;
   }
   ~FakeSourceCluster() override {
@@ -116,6 +117,13 @@ class FakeSourceCluster final : public fetcher::SourceCluster {
     const uint64_t id = ++next_;
     auto shared = std::make_shared<Answer<T>>(std::move(answer));
     pending_[id] = [shared] { (*shared)(Status(ErrorCode::kCancelled, "the client was closed")); };
+    if (model_->hung.contains(mirror_)) {
+      lane_->RunAfter(patience_, [this, alive = alive_, id, shared] {
+        if (!*alive || pending_.erase(id) == 0) return;
+        (*shared)(Status(ErrorCode::kTimedOut, "no answer from the source"));
+      });
+      return;
+    }
     auto result = std::make_shared<std::optional<Result<T>>>();
     model_->script.Run(
         op, {},
@@ -141,6 +149,8 @@ class FakeSourceCluster final : public fetcher::SourceCluster {
 
   SourceModel* model_;
   host::Lane* lane_;
+  const std::string mirror_;
+  const std::chrono::milliseconds patience_;
   uint64_t next_ = 0;
   std::map<uint64_t, std::function<void()>> pending_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -188,8 +198,8 @@ void SourceModel::AppendMarker(const std::string& topic, int16_t type, int64_t p
 }
 
 std::unique_ptr<fetcher::SourceCluster> FakeSourceFactory::Open(
-    std::shared_ptr<const fetcher::MirrorSourceConfig>, host::Lane* lane) {
-  return std::make_unique<FakeSourceCluster>(model_, lane);
+    std::shared_ptr<const fetcher::MirrorSourceConfig> config, host::Lane* lane) {
+  return std::make_unique<FakeSourceCluster>(model_, *config, lane);
 }
 
 FakeFetching::~FakeFetching() { *alive_ = false; }
@@ -299,7 +309,7 @@ void FakeFetching::Poll(const TopicIdPartition& partition, uint64_t generation) 
 
 // True when something was copied, so that more may follow at once.
 bool FakeFetching::Step(const TopicIdPartition& partition, Slot& slot) {
-  if (!model_->reachable) return false;
+  if (!model_->reachable || model_->hung.contains(slot.mirror)) return false;
   const auto topic = model_->topics.find(slot.assignment.topic);
   if (topic == model_->topics.end() || topic->second.id != partition.topic_id) return false;
   const MemoryLog& source =

@@ -72,6 +72,7 @@ struct SourceModel {
   std::map<std::string, Topic> topics;
   std::set<std::string> listed_only;  // names the listing shows although describe does not
   bool reachable = true;
+  std::set<std::string> hung;  // mirrors whose source takes every request and answers none
   bool mirrors_feature = true;
   std::vector<fetcher::SourceMirror> mirrors;
   int open_clients = 0;

@@ -1,5 +1,8 @@
 // A source that moves, falls silent, grows, truncates, vanishes or is another one; fetchers that
 // fail.
+#include <algorithm>
+#include <tuple>
+
 #include "tests/coordinator/coordinator_fixture.h"
 
 namespace kmirror::coordinator {
@@ -204,6 +207,83 @@ TEST_F(SourceTrouble, AStartTowardsADeadSourceStaysPreparing) {  // R33
   EXPECT_THAT(c.Describe().error_message.value_or(""), ::testing::HasSubstr("refused"));
   c.source.reachable = true;
   EXPECT_TRUE(c.runtime.RunUntil([&] { return c.State() == S::kMirroring; }, minutes(6)));
+}
+
+TEST_F(SourceTrouble, AHungSourceDelaysNoRetryAndNoRequestOfAnotherMirror) {  // S91
+  constexpr int kPartitions = 10;
+  for (const auto& [name, mirror, seed] :
+       {std::tuple{"t1", "m1", uint8_t{1}}, {"t2", "m2", uint8_t{2}}}) {
+    c.source.AddTopic(name, kPartitions, seed);
+    for (int p = 0; p < kPartitions; ++p) c.source.Append(name, 1, p);
+    ASSERT_EQ(c.CreateMirror(mirror), ErrorCode::kNone);
+    ASSERT_EQ(c.Start(name, mirror), ErrorCode::kNone);
+    for (int p = 0; p < kPartitions; ++p) ASSERT_TRUE(c.RunUntilCaughtUp(name, p));
+  }
+  c.Kill();
+  c.source.hung.insert("m1");
+  c.Boot();
+  for (int p = 0; p < kPartitions; ++p) {
+    ASSERT_TRUE(c.RunUntilState(S::kMirroring, seconds(30), "t2", p));
+  }
+  for (const char* request : {"describe", "pause", "resume"}) {
+    for (const auto& [name, mirror] : {std::pair{"t1", "m1"}, {"t2", "m2"}}) {
+      const auto asked = c.runtime.MonotonicNow();
+      if (*request == 'd') c.Describe(name, 0, mirror);
+      if (*request == 'p') EXPECT_EQ(c.Pause(name, mirror), ErrorCode::kNone);
+      if (*request == 'r') EXPECT_EQ(c.Resume(name, mirror), ErrorCode::kNone);
+      EXPECT_LT(c.runtime.MonotonicNow() - asked, seconds(1)) << request << " " << mirror;
+    }
+  }
+  for (int p = 0; p < kPartitions; ++p) {
+    ASSERT_TRUE(c.RunUntilState(S::kMirroring, seconds(30), "t2", p));
+    c.Log("t2", p).FailNextAppend(host::AppendCode::kIo);
+    c.source.Append("t2", 1, p);
+  }
+  // Every partition's times of failing and of trying again, a millisecond at a time.
+  using std::chrono::milliseconds;
+  using std::chrono::nanoseconds;
+  struct Seen {
+    nanoseconds failed{-1};
+    nanoseconds retried{-1};
+  };
+  std::vector<Seen> seen(kPartitions);
+  const auto all_retried = [&] {
+    return std::ranges::all_of(seen, [](const Seen& each) { return each.retried.count() >= 0; });
+  };
+  for (int step = 0; step < 5000 && !all_retried(); ++step) {
+    c.Advance(milliseconds(1));
+    for (int p = 0; p < kPartitions; ++p) {
+      Seen& one = seen[static_cast<size_t>(p)];
+      const bool failed = c.State("t2", p) == S::kFailed;
+      if (failed && one.failed.count() < 0) one.failed = c.runtime.MonotonicNow();
+      if (!failed && one.failed.count() >= 0 && one.retried.count() < 0) {
+        one.retried = c.runtime.MonotonicNow();
+      }
+    }
+  }
+  ASSERT_TRUE(all_retried());
+  // The first attempt is due after twice the initial backoff, give or take a fifth; and its state
+  // is written before it shows.
+  constexpr milliseconds kWrite{20};
+  const nanoseconds due = 2 * c.options.failed_retry_initial_backoff;
+  for (int p = 0; p < kPartitions; ++p) {
+    SCOPED_TRACE(p);
+    const Seen& one = seen[static_cast<size_t>(p)];
+    EXPECT_GE(one.retried - one.failed, due * 8 / 10 - milliseconds(2));
+    EXPECT_LE(one.retried - one.failed, due * 12 / 10 + kWrite);
+    ASSERT_TRUE(c.RunUntilCaughtUp("t2", p));
+    // Armed once: one failure, one more attempt.
+    int attempt = 0;
+    for (const statemachine::PartitionRecord& record : c.History("t2", p, "m2")) {
+      EXPECT_LE(record.attempt, attempt + 1);
+      attempt = record.attempt;
+      EXPECT_LE(attempt, 1);
+    }
+    EXPECT_EQ(c.State("t1", p), S::kMirroring) << "hung is not failed";
+  }
+  c.source.hung.clear();
+  c.source.Append("t1");
+  EXPECT_TRUE(c.RunUntilCaughtUp("t1"));
 }
 
 TEST_F(SourceTrouble, AFetcherThatLosesItsLeaderDuringAStateWriteDoesNotStopTheWrite) {

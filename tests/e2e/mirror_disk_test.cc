@@ -4,42 +4,15 @@
 // Needs to mount small tmpfs file systems, so it needs root; elsewhere it is skipped, and CI does
 // not accept a skip.
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "tests/e2e/mirror_fixture.h"
+#include "tests/e2e/mount.h"
 
 namespace kmirror::test {
 namespace {
-
-class Mount {
- public:
-  explicit Mount(std::filesystem::path path) : path_(std::move(path)) {}
-  ~Mount() {
-    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
-  }
-  Status Tmpfs(const std::string& size) {
-    if (mount("tmpfs", path_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) != 0) {
-      return {ErrorCode::kIo, "mount " + path_.string() + ": " + std::string(strerror(errno))};
-    }
-    mounted_ = true;
-    return Status::Ok();
-  }
-  Status Resize(const std::string& size) {
-    if (mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()) != 0) {
-      return {ErrorCode::kIo, "remount " + path_.string() + ": " + std::string(strerror(errno))};
-    }
-    return Status::Ok();
-  }
-
- private:
-  std::filesystem::path path_;
-  bool mounted_ = false;
-};
 
 std::vector<ClientRecord> Bulk(int count, int bytes) {
   std::vector<ClientRecord> records;

@@ -1,11 +1,7 @@
-// kmirrord killed with -9 before and after each durable step of start, pause, resume and stop, and
-// at random moments while mirroring. What was acknowledged is there afterwards, and everything ends
-// as if nothing had happened (coordinator.md 6.4, 13.6; R29).
+// kmirrord killed with -9 before and after each durable step of start, pause, resume and stop. What
+// was acknowledged is there afterwards, and everything ends as if nothing had happened
+// (coordinator.md 6.4, 13.6; R29). At random moments: mirror_kill_campaign_test.cc.
 #include <gtest/gtest.h>
-
-#include <map>
-#include <random>
-#include <thread>
 
 #include "src/coordinator/steps.h"
 #include "tests/e2e/mirror_fixture.h"
@@ -156,57 +152,6 @@ INSTANTIATE_TEST_SUITE_P(Steps, MirrorKill, ::testing::ValuesIn(KillPoints()),
                            std::replace(name.begin(), name.end(), '.', '_');
                            return name;
                          });
-
-class MirrorRandomKills : public MirrorFixture {};
-
-TEST_F(MirrorRandomKills, NothingShownIsTakenBack) {
-  UseSharedSource();
-  const unsigned seed = std::random_device{}();
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
-  const std::string topic = UniqueName("random");
-  ASSERT_OK(admin_->CreateTopic(topic));
-  Mirror({topic});
-  std::atomic<bool> done{false};
-  std::thread writer([&] {
-    Producer::Options options;
-    options.linger_ms = 1;
-    auto producer = Producer::Connect(source_, options);
-    for (int i = 0; producer.ok() && !done; ++i) {
-      if (!producer->SendNumbered(topic, 0, 200, i * 200).ok()) break;
-    }
-  });
-  std::map<std::string, int> kills;
-  int64_t shown = 0;
-  for (int round = 0; round < 25; ++round) {
-    // A moment: some progress after the last one, a random number of records further.
-    const int64_t target = shown + static_cast<int64_t>(random() % 3000);
-    ASSERT_TRUE(WaitUntil([&] {
-      const auto offsets = FetchOffsets(standby_->bootstrap(), topic, 0);
-      if (offsets.ok()) shown = std::max(shown, offsets->high_watermark);
-      return shown >= target;
-    }));
-    const auto row = standby_->Row(topic);
-    if (row.ok()) ++kills[row->state];
-    standby_->Kill();
-    const auto ours = ReadSegments(standby_->PartitionDir(topic));
-    ASSERT_OK(ours.status());
-    auto theirs = FetchBatches(source_, topic, 0);
-    ASSERT_OK(theirs.status());
-    ASSERT_GE(theirs->size(), ours->size());
-    theirs->resize(ours->size());
-    ASSERT_EQ(Difference(*ours, *theirs), "") << "seed " << seed << " round " << round;
-    ASSERT_GE(ours->empty() ? 0 : ours->back().last_offset + 1, shown) << "seed " << seed;
-    ASSERT_OK(standby_->Restart());
-    const auto after = FetchOffsets(standby_->bootstrap(), topic, 0);
-    ASSERT_OK(after.status());
-    ASSERT_GE(after->high_watermark, shown) << "seed " << seed << " round " << round;
-  }
-  done = true;
-  writer.join();
-  ExpectBytesEqual(topic);
-  for (const auto& [state, count] : kills) std::printf("kills in %s: %d\n", state.c_str(), count);
-}
 
 }  // namespace
 }  // namespace kmirror::test

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Standby>> Standby::Start(Options options) {
     std::filesystem::create_directories(standby->data_dir());
     options.prepare(standby->data_dir());
   }
-  std::map<std::string, std::string> properties = {
+  standby->properties_ = {
       {"node.id", "1"},
       {"listeners", "PLAINTEXT://127.0.0.1:" + std::to_string(standby->port_)},
       {"log.dirs", standby->data_dir().string()},
@@ -40,12 +40,20 @@ Result<std::unique_ptr<Standby>> Standby::Start(Options options) {
       {"log.retention.ms", "-1"},
       {"kmirror.metrics.listener", "127.0.0.1:0"},
   };
-  for (const auto& [key, value] : options.properties) properties[key] = value;
-  std::ofstream file(standby->data_.path() / "kmirrord.properties");
-  for (const auto& [key, value] : properties) file << key << '=' << value << '\n';
-  file.close();
+  for (const auto& [key, value] : options.properties) standby->properties_[key] = value;
+  standby->WriteConfig();
   if (Status status = standby->Launch(standby->environment_); !status.ok()) return status;
   return standby;
+}
+
+void Standby::WriteConfig() const {
+  std::ofstream file(data_.path() / "kmirrord.properties");
+  for (const auto& [key, value] : properties_) file << key << '=' << value << '\n';
+}
+
+void Standby::Configure(const std::string& key, const std::string& value) {
+  properties_[key] = value;
+  WriteConfig();
 }
 
 Status Standby::Launch(const std::map<std::string, std::string>& environment) {
@@ -88,6 +96,11 @@ Status Standby::Stop() {
 Status Standby::Restart(std::map<std::string, std::string> environment) {
   for (const auto& [key, value] : environment_) environment.try_emplace(key, value);
   return Launch(environment);
+}
+
+std::unique_ptr<Process> Standby::CliProcess(std::vector<std::string> args) const {
+  args.insert(args.begin(), {Binary("kmirror"), "--bootstrap-server", bootstrap_});
+  return std::make_unique<Process>(std::move(args));
 }
 
 RunResult Standby::Cli(std::vector<std::string> args, Seconds patience) const {

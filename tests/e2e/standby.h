@@ -39,6 +39,8 @@ class Standby {
   ~Standby();
 
   const std::string& bootstrap() const { return bootstrap_; }
+  // Where it listens, which is not what it tells clients when it advertises something else.
+  std::string listen_address() const { return "127.0.0.1:" + std::to_string(port_); }
   const std::string& cluster_id() const { return cluster_id_; }
   std::filesystem::path PartitionDir(const std::string& topic, int32_t partition = 0) const {
     return data_.path() / "data" / (topic + "-" + std::to_string(partition));
@@ -50,8 +52,12 @@ class Standby {
   void Kill();    // -9
   Status Stop();  // SIGTERM, waits for a clean end
   Status Restart(std::map<std::string, std::string> environment = {});
+  // A line of the config file, from the next start on.
+  void Configure(const std::string& key, const std::string& value);
 
-  // `kmirror --bootstrap-server ... ARGS`.
+  // `kmirror --bootstrap-server ... ARGS`, not waited for.
+  std::unique_ptr<Process> CliProcess(std::vector<std::string> args) const;
+  // The same, waited for.
   RunResult Cli(std::vector<std::string> args, Seconds patience = Seconds(60)) const;
   // Cli that must succeed; the error holds both outputs.
   Status Run(std::vector<std::string> args, Seconds patience = Seconds(60)) const;
@@ -67,17 +73,20 @@ class Standby {
   // Until the mirror's source was asked for its metadata `times` more times, successfully.
   Status AwaitRefreshes(int times, const std::string& mirror = "m") const;
   // State changes of the partition as the log tells them, in order: "PREPARING", "MIRRORING", ...
+  // A state that follows itself (a restart) is told once.
   std::vector<std::string> States(const std::string& topic, int32_t partition = 0) const;
 
  private:
   Standby() = default;
   Status Launch(const std::map<std::string, std::string>& environment);
+  void WriteConfig() const;
 
   TempDir data_;
   std::unique_ptr<Process> process_;
   std::string bootstrap_, cluster_id_;
   std::string earlier_log_;
   std::map<std::string, std::string> environment_;
+  std::map<std::string, std::string> properties_;
   int port_ = 0;
 };
 

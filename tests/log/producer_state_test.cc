@@ -250,6 +250,19 @@ TEST(Snapshot, RefusesEveryDamage) {
   }
 }
 
+TEST(ProducerState, TimestampsMayBeAsFarAwayAsInt64Goes) {
+  ProducerState state;
+  BatchInfo past = Data(0, 1, 0, 0);
+  past.max_timestamp = INT64_MIN;
+  BatchInfo future = Data(10, 2, 0, 0);
+  future.max_timestamp = INT64_MAX;
+  Apply(state, past);
+  Apply(state, future);
+  state.Expire(1700000000000, 86400000);
+  EXPECT_FALSE(state.Find(1));
+  EXPECT_TRUE(state.Find(2));
+}
+
 TEST(ProducerState, ForgetsIdleProducersWithoutOpenTransaction) {
   ProducerState state;
   Apply(state, Data(0, 1, 0, 0));   // timestamp 1000

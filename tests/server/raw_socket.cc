@@ -14,6 +14,18 @@
 namespace kmirror::test {
 
 RawSocket::RawSocket(const HostPort& address, int receive_buffer) {
+  if (Connect(address, receive_buffer)) return;
+  std::perror(("connect " + address.ToString()).c_str());
+  std::abort();
+}
+
+std::unique_ptr<RawSocket> RawSocket::Try(const HostPort& address, int receive_buffer) {
+  std::unique_ptr<RawSocket> socket(new RawSocket);
+  if (!socket->Connect(address, receive_buffer)) return nullptr;
+  return socket;
+}
+
+bool RawSocket::Connect(const HostPort& address, int receive_buffer) {
   fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (receive_buffer > 0) {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
@@ -22,15 +34,15 @@ RawSocket::RawSocket(const HostPort& address, int receive_buffer) {
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(address.port));
   ::inet_pton(AF_INET, address.host.c_str(), &to.sin_addr);
-  if (::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
-    std::perror(("connect " + address.ToString()).c_str());
-    std::abort();
-  }
+  if (::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) return false;
   const int on = 1;
   ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return true;
 }
 
-RawSocket::~RawSocket() { ::close(fd_); }
+RawSocket::~RawSocket() {
+  if (fd_ >= 0) ::close(fd_);
+}
 
 bool RawSocket::Send(const std::vector<uint8_t>& bytes) {
   size_t at = 0;
@@ -67,6 +79,23 @@ std::vector<uint8_t> RawSocket::Receive(size_t size, Seconds patience) {
   }
   bytes.resize(at);
   return bytes;
+}
+
+void RawSocket::EndSending() { ::shutdown(fd_, SHUT_WR); }
+
+std::optional<std::vector<uint8_t>> RawSocket::ReceiveToEnd(Seconds patience, bool* reset) {
+  const Deadline deadline(patience);
+  std::vector<uint8_t> all;
+  uint8_t piece[16384];
+  while (true) {
+    pollfd wait{fd_, POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(deadline.Left().count())) <= 0) return std::nullopt;
+    const ssize_t got = ::recv(fd_, piece, sizeof piece, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (reset != nullptr) *reset = got < 0;
+    if (got <= 0) return all;
+    all.insert(all.end(), piece, piece + got);
+  }
 }
 
 std::string RawSocket::ReceiveFrame(Seconds patience) {

@@ -28,17 +28,18 @@ Outcome Text(const std::string& text) {
   return Outcome::Send(std::move(writer));
 }
 
-// Echoes, unless the frame says otherwise: "hold" waits until the test answers it, "close" closes,
-// "quiet" has no answer, "file" is answered with the whole of `file`.
+// Echoes, unless the frame says otherwise: "hold" waits until the test answers it, "work" is worked
+// on until then, "close" closes, "quiet" has no answer, "file" is answered with the whole of
+// `file`.
 class Echo final : public FrameHandler {
  public:
   void OnFrame(std::unique_ptr<RequestFrame> frame,
                const std::shared_ptr<ConnectionInfo>& connection, Reply reply) override {
     const std::string text(frame->bytes().begin(), frame->bytes().end());
-    if (text == "hold") {
+    if (text == "hold" || text == "work") {
       const std::lock_guard lock(mutex_);
       held_.push_back(std::move(reply));
-      connection->on_close = [this] { ++closed_while_held; };
+      if (text == "hold") connection->on_close = [this] { ++closed_while_held; };
       return;
     }
     if (text == "close") return reply(Outcome::Close("asked to"));
@@ -248,6 +249,61 @@ TEST_F(SocketServerTest, TellsAWaitingRequestThatItsClientIsGone) {
   EXPECT_TRUE(WaitUntil([&] { return handler_.closed_while_held == 1; }));
   // A reply that comes too late is harmless.
   handler_.TakeHeld()(Text("nobody"));
+}
+
+TEST_F(SocketServerTest, NoticesThatAClientIsGoneWhoseNextRequestsHaveCome) {
+  Start();
+  auto client = std::make_unique<RawSocket>(address());
+  ASSERT_TRUE(client->SendFrame("hold"));
+  ASSERT_TRUE(client->SendFrame("next"));
+  ASSERT_TRUE(WaitUntil([&] { return handler_.held() == 1; }));
+  client.reset();
+  EXPECT_TRUE(WaitUntil([&] { return handler_.closed_while_held == 1; }));
+  handler_.TakeHeld()(Text("nobody"));
+}
+
+TEST_F(SocketServerTest, NoticesThatAClientIsGoneWhoHadSentMoreThanIsReadAhead) {
+  SocketServer::Options options;
+  options.idle_max = std::chrono::milliseconds(40);  // looks at all connections every 10 ms
+  Start(options);
+  auto client = std::make_unique<RawSocket>(address());
+  ASSERT_TRUE(client->SendFrame("hold"));
+  ASSERT_TRUE(client->SendFrame(std::string(100 * 1024, 'x')));
+  ASSERT_TRUE(WaitUntil([&] { return handler_.held() == 1; }));
+  client.reset();
+  EXPECT_TRUE(WaitUntil([&] { return handler_.closed_while_held == 1; }));
+  handler_.TakeHeld()(Text("nobody"));
+}
+
+TEST_F(SocketServerTest, GoesOnWithWhatWasReadAheadOfAWaitingRequest) {
+  Start();
+  RawSocket client(address());
+  const std::string large(100 * 1024, 'x');
+  ASSERT_TRUE(client.SendFrame("hold"));
+  ASSERT_TRUE(client.SendFrame("second"));
+  ASSERT_TRUE(client.SendFrame(large));
+  ASSERT_TRUE(client.SendFrame("last"));
+  ASSERT_TRUE(WaitUntil([&] { return handler_.held() == 1; }));
+  handler_.TakeHeld()(Text("first"));
+  EXPECT_EQ(client.ReceiveFrame(), "first");
+  EXPECT_EQ(client.ReceiveFrame(), "second");
+  EXPECT_EQ(client.ReceiveFrame(), std::to_string(large.size()));
+  EXPECT_EQ(client.ReceiveFrame(), "last");
+}
+
+TEST_F(SocketServerTest, AClientThatHasSentItsLastIsStillAnswered) {
+  Start();
+  RawSocket client(address());
+  ASSERT_TRUE(client.SendFrame("one"));
+  ASSERT_TRUE(client.SendFrame("work"));
+  ASSERT_TRUE(client.SendFrame("three"));
+  client.EndSending();
+  EXPECT_EQ(client.ReceiveFrame(), "one");
+  ASSERT_TRUE(WaitUntil([&] { return handler_.held() == 1; }));
+  handler_.TakeHeld()(Text("two"));
+  EXPECT_EQ(client.ReceiveFrame(), "two");
+  EXPECT_EQ(client.ReceiveFrame(), "three");
+  EXPECT_TRUE(client.ClosedByPeer());
 }
 
 TEST_F(SocketServerTest, SendsAFileToASlowReaderByteForByte) {

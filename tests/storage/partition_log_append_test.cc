@@ -104,6 +104,19 @@ TEST(AppendMirrored, SplitsASetOverSegmentsAtBatchBorders) {
             ErrorCode::kInvalidRecord);
 }
 
+TEST(AppendMirrored, TakesTimestampsAsFarAwayAsInt64Goes) {
+  LogFixture f;
+  ASSERT_TRUE(f.Open().ok());
+  int64_t offset = 0;
+  for (const int64_t timestamp :
+       {int64_t{1700000000000}, INT64_MIN, INT64_MAX, int64_t{-1}, INT64_MIN + 1}) {
+    ASSERT_TRUE(
+        AppendOne(*f.log, MakeBatch({.base_offset = offset++, .timestamp = timestamp})).ok())
+        << timestamp;
+  }
+  EXPECT_EQ(ReadBatches(*f.log, 0).size(), 5u);
+}
+
 // Legacy entries of an old source: stored, no epochs, no producers.
 TEST(AppendMirrored, ClearsTheEpochsAtALegacyEntry) {
   LogFixture f;
