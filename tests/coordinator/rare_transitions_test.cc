@@ -151,8 +151,11 @@ TEST_F(RareTransitions, ASourceThatVanishesAfterTheLastRetryFailed) {
   ASSERT_TRUE(c.RunUntilState(S::kFailed));
   EXPECT_EQ(c.Stored()->attempt, 1);
   c.source.topics.erase("t");
-  ASSERT_TRUE(c.RunUntil([&] { return c.Stored()->attempt == -1; }, minutes(5)));
+  // Shown, and not only stored: the driver has heard of it.
+  ASSERT_TRUE(c.RunUntil(
+      [&] { return c.runtime.CountLines("from=FAILED to=FAILED cause=FAILED") == 1; }, minutes(5)));
   EXPECT_EQ(c.State(), S::kFailed);
+  EXPECT_EQ(c.Stored()->attempt, -1);
   EXPECT_EQ(c.Stored()->previous, S::kMirroring);
   EXPECT_THAT(c.Stored()->reason, ::testing::HasSubstr("deleted"));
 }

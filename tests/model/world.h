@@ -207,7 +207,7 @@ struct World {
   uint8_t late_from = 0;
   Write late_write;
   // An older leader's write has landed after the next one read the record. That one's first write
-  // is refused, and then it knows (docs/decisions/0008).
+  // is refused, and then it knows (docs/decisions/0009).
   uint8_t overtaken = 0;
   // The source.
   Log source;
