@@ -1,6 +1,7 @@
 #include "broker/config/config_table.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <set>
 
@@ -116,7 +117,7 @@ constexpr ConfigDefinition kBrokerTable[] = {
            "producer,uncompressed,gzip,snappy,lz4,zstd"),
     Static("compression.zstd.level", I, "3", "Default of the topic config.", -131072, 22),
     Static("connections.max.idle.ms", J, "600000", "Idle client connections are closed.", -1),
-    Static("default.replication.factor", H, "1", "Accepted, not used: one node is one replica.", 1,
+    Static("default.replication.factor", I, "1", "Accepted, not used: one node is one replica.", 1,
            INT16_MAX),
     Static("delete.topic.enable", B, "true", "May topics be deleted?"),
     Static("fetch.max.bytes", I, "57671680", "Greatest fetch answer.", 1024, kMaxInt),
@@ -271,6 +272,26 @@ constexpr CoarserKey kCoarserKeys[] = {
     {"segment.ms", "log.roll.hours", 3600000},
 };
 
+// Kafka lists the broker's default among the synonyms only where the broker has one in the very
+// key: of times that means the key in hours, or none.
+void SetDefaultSynonym(std::string_view topic_config, DescribedConfig* config) {
+  constexpr std::string_view kWithout[] = {"flush.ms", "segment.ms", "segment.jitter.ms",
+                                           "follower.replication.throttled.replicas",
+                                           "leader.replication.throttled.replicas"};
+  const auto is_default = [](const ConfigSynonym& each) {
+    return each.source == ConfigSource::kDefault;
+  };
+  if (std::find(std::begin(kWithout), std::end(kWithout), topic_config) != std::end(kWithout)) {
+    std::erase_if(config->synonyms, is_default);
+  } else if (topic_config == "retention.ms") {
+    const auto found = std::find_if(config->synonyms.begin(), config->synonyms.end(), is_default);
+    if (found != config->synonyms.end()) {
+      found->name = "log.retention.hours";
+      found->value = "168";
+    }
+  }
+}
+
 // What the broker's file says about a topic config, in the topic config's unit.
 std::optional<std::string> FromBrokerFile(const ConfigDefinition& definition,
                                           const BrokerConfig& broker) {
@@ -296,6 +317,40 @@ std::span<const ConfigDefinition> BrokerConfigTable() { return kBrokerTable; }
 const ConfigDefinition* FindTopicConfig(std::string_view name) { return FindIn(kTopicTable, name); }
 const ConfigDefinition* FindBrokerConfig(std::string_view name) {
   return FindIn(kBrokerTable, name);
+}
+
+std::string CanonicalConfigValue(ConfigType type, std::string_view value) {
+  switch (type) {
+    case ConfigType::kBoolean: {
+      std::string lower(TrimBlanks(value));
+      for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      return lower;
+    }
+    case ConfigType::kInt:
+    case ConfigType::kShort:
+    case ConfigType::kLong: {
+      const std::optional<int64_t> number = ParseInt64(value);
+      return number ? std::to_string(*number) : std::string(value);
+    }
+    case ConfigType::kList: {
+      std::string joined;
+      for (const std::string& item : SplitList(value)) {
+        joined.append(joined.empty() ? "" : ",").append(item);
+      }
+      return joined;
+    }
+    case ConfigType::kDouble: {
+      // As Java writes it: 1 is 1.0.
+      const std::optional<double> number = ParseDouble(value);
+      if (!number) return std::string(value);
+      char text[32];
+      const auto [end, error] = std::to_chars(text, text + sizeof text, *number);
+      std::string written(text, error == std::errc() ? end : text);
+      if (written.find_first_not_of("-0123456789") == std::string::npos) written += ".0";
+      return written;
+    }
+    default: return std::string(TrimBlanks(value));
+  }
 }
 
 Status CheckConfigValue(const ConfigDefinition& definition, std::string_view value) {
@@ -351,13 +406,16 @@ Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs,
     if (!seen.insert(change.name).second) {
       return Status(ErrorCode::kInvalidRequest, change.name + ": given twice");
     }
-    const ConfigDefinition* definition = definition_of(change.name);
-    if (definition == nullptr) return bad("unknown config");
+    // What is not there can be deleted, whether it could be there or not (as in Kafka).
     if (change.op == ConfigOp::kDelete) {
       next.erase(change.name);
       continue;
     }
-    if (!change.value) return bad("the value is null");
+    const ConfigDefinition* definition = definition_of(change.name);
+    if (definition == nullptr) return bad("unknown config");
+    if (!change.value) {
+      return Status(ErrorCode::kInvalidRequest, change.name + ": the value is null");
+    }
     if (change.op == ConfigOp::kSet) {
       next[change.name] = *change.value;
       continue;
@@ -455,6 +513,11 @@ std::vector<DescribedConfig> DescribeTopicConfigs(const ConfigMap& overrides,
       config.value = config.synonyms.front().value;
       config.source = config.synonyms.front().source;
     }
+    SetDefaultSynonym(definition.name, &config);
+    for (ConfigSynonym& synonym : config.synonyms) {
+      if (synonym.value) synonym.value = CanonicalConfigValue(definition.type, *synonym.value);
+    }
+    if (config.value) config.value = CanonicalConfigValue(definition.type, *config.value);
     described.push_back(std::move(config));
   }
   return described;

@@ -42,6 +42,8 @@ const ConfigDefinition* FindTopicConfig(std::string_view name);  // nullptr: unk
 const ConfigDefinition* FindBrokerConfig(std::string_view name);
 inline constexpr std::string_view kMirrorNameConfig = "mirror.name";
 
+// The value as it is understood: without blanks, lower-case booleans.
+std::string CanonicalConfigValue(ConfigType type, std::string_view value);
 // kInvalidConfig, the text names the key and what is wrong with the value.
 Status CheckConfigValue(const ConfigDefinition& definition, std::string_view value);
 // Every key known and every value good. `mirror.name` is refused unless allow_mirror_name (R2), and
@@ -55,8 +57,8 @@ struct ConfigChange {
   ConfigOp op = ConfigOp::kSet;
   std::optional<std::string> value;  // kSet, kAppend, kSubtract: required
 };
-// `configs` with the changes applied. kInvalidConfig: unknown key, null value, append or subtract
-// on a config that is no list; kInvalidRequest: one key twice. `definition_of` finds the key's
+// `configs` with the changes applied. kInvalidConfig: unknown key, append or subtract on a config
+// that is no list; kInvalidRequest: null value, one key twice. `definition_of` finds the key's
 // definition. Checks keys and operations, not the resulting values.
 Result<ConfigMap> ApplyConfigChanges(const ConfigMap& configs,
                                      std::span<const ConfigChange> changes,

@@ -266,17 +266,22 @@ Result<TopicPtr> Controller::CheckNewTopic(const NewTopic& asked, Origin origin)
     return Status(ErrorCode::kTopicAlreadyExists,
                   "topic id " + asked.id.ToString() + " is that of topic " + other->name);
   }
+  // In Kafka's order: configs, a placement by hand, then the numbers.
+  if (!asked.bad_configs.ok()) return asked.bad_configs;
+  if (Status s = CheckTopicConfigs(asked.configs, origin == Origin::kMirror); !s.ok()) return s;
+  if (!asked.bad_placement.ok()) return asked.bad_placement;
+  const auto replicas = [&] {
+    return Status(ErrorCode::kInvalidReplicationFactor,
+                  "replication factor " + std::to_string(asked.replication_factor) +
+                      ": one broker holds one replica of a partition");
+  };
+  if (asked.replication_factor < -1 || asked.replication_factor == 0) return replicas();
   const int32_t count = asked.partitions == -1 ? config_.num_partitions : asked.partitions;
   if (count < 1 || count > kPartitionsMax) {
     return Status(ErrorCode::kInvalidPartitions,
                   "the number of partitions must be 1 to " + std::to_string(kPartitionsMax));
   }
-  if (asked.replication_factor != -1 && asked.replication_factor != 1) {
-    return Status(ErrorCode::kInvalidReplicationFactor,
-                  "replication factor " + std::to_string(asked.replication_factor) +
-                      ": one broker holds one replica of a partition");
-  }
-  if (Status s = CheckTopicConfigs(asked.configs, origin == Origin::kMirror); !s.ok()) return s;
+  if (asked.replication_factor > 1) return replicas();
   topic->configs = asked.configs;
   topic->partitions.assign(static_cast<size_t>(count), PartitionImage{config_.node_id, 0});
   topic->mirror_version = revision_ + 1;

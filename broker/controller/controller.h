@@ -81,6 +81,10 @@ struct NewTopic {
   int32_t partitions = -1;          // -1: num.partitions
   int16_t replication_factor = -1;  // -1: the default; only 1 can be met by one broker
   ConfigMap configs;
+  // What the one who asked found wrong already. It is told in its turn: a topic that is there
+  // already is so whatever else is wrong with the request.
+  Status bad_configs;
+  Status bad_placement;
 };
 
 struct CreatedTopic {

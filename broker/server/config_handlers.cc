@@ -41,6 +41,12 @@ Result<int32_t> BrokerOf(const Services& services, const std::string& name) {
   return id;
 }
 
+// Besides those above: loggers, client metrics, groups, which have none here.
+bool IsKnownKind(int8_t kind) {
+  constexpr int8_t kKinds[] = {kTopic, kBroker, 8, 16, 32, kMirror};
+  return std::ranges::find(kKinds, kind) != std::end(kKinds);
+}
+
 Status UnknownKind(int8_t kind) {
   return {ErrorCode::kInvalidRequest,
           "config resources of type " + std::to_string(kind) +
@@ -127,7 +133,25 @@ Status Alter(Services& services, Alteration alteration, bool validate_only) {
   const ImagePtr image = controller.image();
   switch (alteration.kind) {
     case kTopic: {
+      if (alteration.name.empty()) {
+        return {ErrorCode::kInvalidRequest, "topics have no cluster-wide default"};
+      }
+      if (alteration.replace) {
+        std::set<std::string_view> seen;
+        for (const ConfigChange& change : alteration.changes) {
+          if (!seen.insert(change.name).second) {
+            return {ErrorCode::kInvalidRequest, change.name + ": given twice"};
+          }
+          if (!change.value) return {ErrorCode::kInvalidRequest, change.name + ": null value"};
+        }
+      }
       if (!image->topics.Find(alteration.name)) {
+        // What is wrong with the configs themselves is told first, as in Kafka.
+        const Result<ConfigMap> configs =
+            ApplyConfigChanges({}, alteration.changes, FindTopicConfig);
+        if (!configs.ok()) return configs.status();
+        if (Status s = CheckTopicConfigs(*configs, false); !s.ok()) return s;
+        if (Status named = CheckTopicName(alteration.name); !named.ok()) return named;
         return {ErrorCode::kUnknownTopicOrPartition, "no such topic"};
       }
       if (!alteration.replace) {
@@ -135,7 +159,6 @@ Status Alter(Services& services, Alteration alteration, bool validate_only) {
       }
       ConfigMap configs;
       for (ConfigChange& change : alteration.changes) {
-        if (!change.value) return {ErrorCode::kInvalidConfig, change.name + ": null value"};
         configs[change.name] = std::move(*change.value);
       }
       return controller.ReplaceTopicConfigs(alteration.name, std::move(configs), validate_only);
@@ -203,17 +226,22 @@ void HandleDescribeConfigs(Services& services, RequestPtr request) {
   if (!DecodeRequest(*request, &message)) return;
   DescribeConfigsResponse response;
   const ImagePtr image = services.controller->image();
+  // One kind that nobody knows spoils the request (as in Kafka).
+  const auto strange = std::ranges::find_if(
+      message.resources, [](const auto& each) { return !IsKnownKind(each.resource_type); });
   for (const auto& resource : message.resources) {
     auto& answer = response.results.emplace_back();
     answer.resource_type = resource.resource_type;
     answer.resource_name = resource.resource_name;
     Result<std::vector<DescribedConfig>> configs =
-        DescribeResource(services, *image, resource.resource_type, resource.resource_name);
+        strange != message.resources.end()
+            ? UnknownKind(strange->resource_type)
+            : DescribeResource(services, *image, resource.resource_type, resource.resource_name);
     answer.error_code = protocol::WireErrorCode(configs.status().code());
     answer.error_message = protocol::WireErrorMessage(configs.status());
     if (!configs.ok()) continue;
     for (DescribedConfig& config : *configs) {
-      if (resource.configuration_keys &&
+      if (resource.configuration_keys && !resource.configuration_keys->empty() &&
           std::ranges::find(*resource.configuration_keys, config.name) ==
               resource.configuration_keys->end()) {
         continue;

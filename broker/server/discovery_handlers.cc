@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ using protocol::MetadataResponse;
 // Not in ErrorCode: nobody else needs them.
 constexpr int16_t kMismatchedEndpointType = 114;
 constexpr int16_t kUnsupportedEndpointType = 115;
+constexpr int16_t kRebootstrapRequired = 129;
 
 // KIP-511: letters and digits, with dashes and dots between them.
 bool IsSoftwareName(const std::string& text) {
@@ -88,7 +90,7 @@ class MetadataOperation {
     std::vector<std::string> names;
     const bool may_create = services_.config->auto_create_topics_enable &&
                             (request_->version() < 4 || message_.allow_auto_topic_creation);
-    if (!may_create || AllWanted()) return names;
+    if (!may_create || AllWanted() || AsksForIdsTooEarly()) return names;
     const ImagePtr image = services_.controller->image();
     for (const auto& topic : *message_.topics) {
       if (topic.name && topic.topic_id.IsZero() && !image->topics.Find(*topic.name)) {
@@ -101,6 +103,16 @@ class MetadataOperation {
   void Answer(const std::map<std::string, Status>& creations) {
     image_ = services_.controller->image();
     MetadataResponse response;
+    if (AsksForIdsTooEarly()) {
+      for (const auto& wanted : *message_.topics) {
+        auto& answer = response.topics.emplace_back();
+        answer.name = wanted.name.value_or("");
+        answer.topic_id = wanted.topic_id;
+        answer.error_code = protocol::WireErrorCode(ErrorCode::kInvalidRequest);
+      }
+      response.cluster_id.reset();
+      return request_->Answer(response);
+    }
     for (const BrokerImage& broker : image_->brokers) {
       const HostPort address = EndpointFor(broker, request_->connection());
       response.brokers.push_back({broker.id, address.host, address.port, RackOf(broker)});
@@ -115,7 +127,14 @@ class MetadataOperation {
       for (const TopicPtr& topic : image_->topics.Sorted())
         response.topics.push_back(Known(*topic));
     } else {
-      for (const auto& wanted : *message_.topics) response.topics.push_back(One(wanted, creations));
+      // A topic is told once, whether it is asked for by name or by id.
+      std::set<std::pair<std::optional<std::string>, Uuid>> told;
+      for (const auto& wanted : *message_.topics) {
+        auto answer = One(wanted, creations);
+        if (told.emplace(answer.name, answer.topic_id).second) {
+          response.topics.push_back(std::move(answer));
+        }
+      }
     }
     request_->Answer(response);
   }
@@ -125,20 +144,30 @@ class MetadataOperation {
     return !message_.topics || (request_->version() == 0 && message_.topics->empty());
   }
 
+  // Before 12 an answer cannot leave the name out, so ids are no question: as in Kafka the whole
+  // request is refused.
+  bool AsksForIdsTooEarly() const {
+    return request_->version() >= 10 && request_->version() < 12 && message_.topics &&
+           std::ranges::any_of(
+               *message_.topics,
+               [](const auto& wanted) { return !wanted.name || !wanted.topic_id.IsZero(); });
+  }
+
   MetadataResponse::MetadataResponseTopic One(
       const MetadataRequest::MetadataRequestTopic& wanted,
       const std::map<std::string, Status>& creations) const {
     MetadataResponse::MetadataResponseTopic answer;
     answer.name = wanted.name;
     answer.topic_id = wanted.topic_id;
+    if (request_->version() >= 8 && message_.include_topic_authorized_operations &&
+        wanted.topic_id.IsZero()) {
+      answer.topic_authorized_operations = kTopicOperations;
+    }
     const auto fail = [&](ErrorCode code) {
       answer.error_code = protocol::WireErrorCode(code);
-      if (request_->version() < 12 && !answer.name) answer.name = "";
       return answer;
     };
     if (!wanted.topic_id.IsZero() || !wanted.name) {
-      // Before 12 an answer cannot leave the name out, so ids alone are no question (as Kafka).
-      if (request_->version() < 12) return fail(ErrorCode::kInvalidRequest);
       const TopicPtr topic = image_->topics.Find(wanted.topic_id);
       if (topic) return Known(*topic);
       answer.name.reset();
@@ -183,10 +212,21 @@ void HandleApiVersions(Services& services, RequestPtr request) {
     response.error_code = protocol::WireErrorCode(ErrorCode::kInvalidRequest);
     return request->Answer(response);
   }
+  const ImagePtr image = services.controller->image();
+  // One without the other says nothing.
+  if (message.cluster_id.has_value() != (message.node_id >= 0)) {
+    response.error_code = protocol::WireErrorCode(ErrorCode::kInvalidRequest);
+    return request->Answer(response);
+  }
+  // KIP-1242: the client came to an address that now belongs to somebody else.
+  if ((message.cluster_id && *message.cluster_id != image->cluster_id) ||
+      (message.node_id >= 0 && message.node_id != services.config->node_id)) {
+    response.error_code = kRebootstrapRequired;
+    return request->Answer(response);
+  }
   for (const ServedApi& api : AdvertisedApis()) {
     response.api_keys.push_back({api.key, api.min_version, api.max_version});
   }
-  const ImagePtr image = services.controller->image();
   // Clients up to version 3 cannot read a least level of 0 (KAFKA-17011).
   const int16_t least = request->version() >= 4 ? 0 : 1;
   response.supported_features.push_back(
@@ -233,7 +273,6 @@ void HandleDescribeCluster(Services& services, RequestPtr request) {
   protocol::DescribeClusterResponse response;
   const ImagePtr image = services.controller->image();
   if (request->version() >= 1 && message.endpoint_type != 1) {
-    response.endpoint_type = message.endpoint_type;
     response.error_code =
         message.endpoint_type == 2 ? kMismatchedEndpointType : kUnsupportedEndpointType;
     response.error_message = "this is a broker: ask for endpoint type 1";
@@ -269,12 +308,20 @@ void HandleDescribeTopicPartitions(Services& services, RequestPtr request) {
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
   }
+  if (message.cursor && message.cursor->partition_index < 0) {
+    for (const auto& topic : message.topics) {
+      auto& answer = response.topics.emplace_back();
+      answer.name = topic.name;
+      answer.error_code = protocol::WireErrorCode(ErrorCode::kInvalidRequest);
+    }
+    return request->Answer(response);
+  }
   int32_t left = std::clamp(message.response_partition_limit, 1, kPartitionsMax);
   for (const std::string& name : names) {
     int32_t first = 0;
     if (message.cursor) {
       if (name < message.cursor->topic_name) continue;
-      if (name == message.cursor->topic_name) first = std::max(message.cursor->partition_index, 0);
+      if (name == message.cursor->topic_name) first = message.cursor->partition_index;
     }
     if (left == 0) {
       response.next_cursor.emplace();
@@ -283,6 +330,7 @@ void HandleDescribeTopicPartitions(Services& services, RequestPtr request) {
     }
     auto& answer = response.topics.emplace_back();
     answer.name = name;
+    answer.topic_authorized_operations = kTopicOperations;
     const TopicPtr topic = image->topics.Find(name);
     if (!topic) {
       answer.error_code =
@@ -292,7 +340,6 @@ void HandleDescribeTopicPartitions(Services& services, RequestPtr request) {
     }
     answer.topic_id = topic->id;
     answer.is_internal = topic->internal();
-    answer.topic_authorized_operations = kTopicOperations;
     int32_t index = first;
     for (; index < topic->partition_count() && left > 0; ++index, --left) {
       auto& partition = answer.partitions.emplace_back();

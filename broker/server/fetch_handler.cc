@@ -26,6 +26,8 @@ using PartitionData = FetchResponse::PartitionData;
 constexpr int64_t kInlineBytes = 16 * 1024;
 // But an answer never holds more than this much of records, however many partitions it has.
 constexpr int64_t kInlineBytesOfAnswer = 64 * 1024;
+// The first that tells who leads now (KIP-951).
+constexpr int16_t kLeaderVersion = 16;
 
 // One fetch request, from its plan to its answer. Confined to the network thread, but for Wake.
 class FetchOperation final : public std::enable_shared_from_this<FetchOperation>,
@@ -135,11 +137,9 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     Result<ReadResult> read = log.Read(target.offset, limit, bound_, at_least_one);
     if (!read.ok()) return read.status().code();
     Describe(read->positions, data);
-    if (bound_ == ReadBound::kLastStable) {
-      data->aborted_transactions.emplace();
-    }
-    if (read->slice.bytes <= 0 || (!at_least_one && FirstIsCut(read->slice)))
-      return ErrorCode::kNone;
+    if (read->slice.bytes > 0 && !at_least_one && FirstIsCut(read->slice)) return ErrorCode::kNone;
+    if (bound_ == ReadBound::kLastStable) data->aborted_transactions.emplace();
+    if (read->slice.bytes <= 0) return ErrorCode::kNone;
     part->available = read->slice.bytes;
     for (const AbortedTransaction& aborted : read->aborted) {
       data->aborted_transactions->push_back({aborted.producer_id, aborted.first_offset});
@@ -167,6 +167,12 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
   void Fail(ErrorCode error, const Replica* replica, PartitionData* data) const {
     *data = Empty(data->partition_index);
     data->error_code = protocol::WireErrorCode(error);
+    // What the metadata does not name is told apart from what the partition itself refuses.
+    if (error == ErrorCode::kUnknownTopicOrPartition || error == ErrorCode::kUnknownTopicId) {
+      data->aborted_transactions.emplace();
+    }
+    // Older versions have no field for it, and would not encode.
+    if (request_->version() < kLeaderVersion) return;
     if (replica != nullptr &&
         (error == ErrorCode::kNotLeaderOrFollower || error == ErrorCode::kFencedLeaderEpoch)) {
       data->current_leader = {services_.config->node_id, replica->leader_epoch()};
@@ -280,7 +286,7 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     const bool moved = std::any_of(answers_.begin(), answers_.end(), [](const PartitionData& data) {
       return data.current_leader.leader_id >= 0;
     });
-    if (moved && request_->version() >= 16) AddEndpoint(&response);
+    if (moved) AddEndpoint(&response);
     services_.sessions->Finish(plan_, std::move(answers_), services_.monotonic_ms(), &response);
     request_->Answer(response);
   }

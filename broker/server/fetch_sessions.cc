@@ -200,7 +200,7 @@ void FetchSessions::Finish(const FetchPlan& plan, std::vector<FetchResponse::Par
         plan.session->MoveToEnd(entry);
       }
     }
-  } else if (plan.kind == FetchPlan::kNewSession && !plan.targets.empty()) {
+  } else if (plan.kind == FetchPlan::kNewSession) {
     auto session = std::make_shared<FetchSession>(plan.uses_topic_ids);
     for (size_t i = 0; i < answers.size(); ++i) {
       session->Put(plan.targets[i]);

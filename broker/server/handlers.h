@@ -55,4 +55,8 @@ void HandleUpdateFeatures(Services& services, RequestPtr request);
 // A mirror topic answers success and appends nothing: its markers come from the source.
 void HandleWriteTxnMarkers(Services& services, RequestPtr request);
 
+// reassignment_handlers.cc
+void HandleAlterPartitionReassignments(Services& services, RequestPtr request);
+void HandleListPartitionReassignments(Services& services, RequestPtr request);
+
 }  // namespace kmirror::broker

@@ -44,7 +44,8 @@ Result<std::shared_ptr<Replica>> LeaderOf(const Services& services, const std::s
   }
   if (replica->removed()) return {ErrorCode::kNotLeaderOrFollower, "deleted"};
   const int32_t epoch = replica->leader_epoch();
-  if (client_epoch >= 0 && client_epoch != epoch) {
+  // -1 is "not known"; what is below it is old like any other (as Kafka).
+  if (client_epoch != -1 && client_epoch != epoch) {
     return {client_epoch < epoch ? ErrorCode::kFencedLeaderEpoch : ErrorCode::kUnknownLeaderEpoch,
             "the leader epoch is " + std::to_string(epoch)};
   }
@@ -90,15 +91,21 @@ void HandleListOffsets(Services& services, RequestPtr request) {
   if (!DecodeRequest(*request, &message)) return;
   ListOffsetsResponse response;
   const bool follower = message.replica_id >= 0;
-  std::set<std::pair<std::string, int32_t>> seen;
+  std::map<std::pair<std::string, int32_t>, int> uses;
+  for (const ListOffsetsRequest::ListOffsetsTopic& topic : message.topics) {
+    for (const auto& wanted : topic.partitions) ++uses[{topic.name, wanted.partition_index}];
+  }
+  std::set<std::pair<std::string, int32_t>> refused;
   for (const ListOffsetsRequest::ListOffsetsTopic& topic : message.topics) {
     ListOffsetsResponse::ListOffsetsTopicResponse& answers = response.topics.emplace_back();
     answers.name = topic.name;
     for (const ListOffsetsRequest::ListOffsetsPartition& wanted : topic.partitions) {
+      if (refused.contains({topic.name, wanted.partition_index})) continue;
       ListOffsetsResponse::ListOffsetsPartitionResponse& answer = answers.partitions.emplace_back();
       answer.partition_index = wanted.partition_index;
       const auto fail = [&](ErrorCode code) { answer.error_code = protocol::WireErrorCode(code); };
-      if (!seen.emplace(topic.name, wanted.partition_index).second) {
+      if (uses[{topic.name, wanted.partition_index}] > 1) {
+        refused.emplace(topic.name, wanted.partition_index);
         fail(ErrorCode::kInvalidRequest);
         continue;
       }

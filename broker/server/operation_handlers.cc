@@ -1,5 +1,6 @@
 // What operators' tools ask: producers, disks, elections, features, markers.
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -24,6 +25,10 @@ using protocol::UpdateFeaturesRequest;
 constexpr int8_t kUpgrade = 1;
 constexpr int8_t kSafeDowngrade = 2;
 constexpr int8_t kUnsafeDowngrade = 3;
+
+// Of ElectLeaders.
+constexpr int8_t kPreferredElection = 0;
+constexpr int8_t kUncleanElection = 1;
 
 Status UpdateOne(Services& services, int16_t version, const UpdateFeaturesRequest& message,
                  const UpdateFeaturesRequest::FeatureUpdateKey& update) {
@@ -105,14 +110,16 @@ void HandleDescribeLogDirs(Services& services, RequestPtr request) {
     for (const auto& topic : *message.topics) {
       for (const int32_t partition : topic.partitions) {
         if (auto replica = services.logs->Find(topic.topic, partition)) {
-          by_topic[topic.topic].push_back(std::move(replica));
+          auto& found = by_topic[topic.topic];
+          if (std::ranges::find(found, replica) == found.end()) found.push_back(std::move(replica));
         }
       }
     }
   }
-  for (const auto& [name, replicas] : by_topic) {
+  for (auto& [name, replicas] : by_topic) {
     auto& topic = answer.topics.emplace_back();
     topic.name = name;
+    std::ranges::sort(replicas, {}, [](const auto& each) { return each->id().partition; });
     for (const auto& replica : replicas) {
       auto& partition = topic.partitions.emplace_back();
       partition.partition_index = replica->id().partition;
@@ -126,9 +133,30 @@ void HandleElectLeaders(Services& services, RequestPtr request) {
   protocol::ElectLeadersRequest message;
   if (!DecodeRequest(*request, &message)) return;
   protocol::ElectLeadersResponse response;
+  const bool nothing = message.topic_partitions && message.topic_partitions->empty();
+  if (!nothing && message.election_type != kPreferredElection &&
+      message.election_type != kUncleanElection) {
+    response.error_code = protocol::WireErrorCode(ErrorCode::kInvalidRequest);
+    if (message.topic_partitions) {
+      for (const auto& topic : *message.topic_partitions) {
+        auto& answers = response.replica_election_results.emplace_back();
+        answers.topic = topic.topic;
+        for (const int32_t partition : topic.partitions) {
+          answers.partition_result.push_back(
+              {partition, response.error_code, "unknown type of election"});
+        }
+      }
+    }
+    return request->Answer(response);
+  }
   // Every partition has its one replica as leader already. A question about all partitions is
-  // answered with those where something happened: none.
-  if (message.topic_partitions) {
+  // answered with those where something happened, which are none; the topics are named all the
+  // same (as in Kafka).
+  if (!message.topic_partitions) {
+    for (const TopicPtr& topic : services.controller->image()->topics.Sorted()) {
+      response.replica_election_results.push_back({topic->name, {}});
+    }
+  } else {
     for (const auto& topic : *message.topic_partitions) {
       auto& answers = response.replica_election_results.emplace_back();
       answers.topic = topic.topic;

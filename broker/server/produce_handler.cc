@@ -1,9 +1,7 @@
 // Produce and InitProducerId.
 
-#include <charconv>
 #include <utility>
 
-#include "broker/config/config_table.h"
 #include "broker/server/handlers.h"
 #include "kmirror/log/batch.h"
 #include "messages/init_producer_id.h"
@@ -18,7 +16,10 @@ using protocol::ProduceRequest;
 using protocol::ProduceResponse;
 using PartitionAnswer = ProduceResponse::PartitionProduceResponse;
 
-constexpr int16_t kZstdVersion = 7;  // the first whose clients know zstd
+constexpr int16_t kZstdVersion = 7;     // the first whose clients know zstd
+constexpr int16_t kLeaderVersion = 10;  // the first that tells who leads now (KIP-951)
+// min.insync.replicas is not looked at: Kafka asks for no more replicas than a partition has
+// (KIP-966), and here that is one.
 constexpr int16_t kAcksAll = -1;
 
 class ProduceOperation {
@@ -31,6 +32,7 @@ class ProduceOperation {
 
   ProduceResponse Run() {
     ProduceResponse response;
+    JudgeWhole();
     for (const ProduceRequest::TopicProduceData& topic : message_.topic_data) {
       ProduceResponse::TopicProduceResponse& answer = response.responses.emplace_back();
       answer.name = topic.name;
@@ -41,20 +43,48 @@ class ProduceOperation {
         answer.partition_responses.push_back(AnswerFor(found.get(), partition));
       }
     }
-    if (moved_ && request_.version() >= 10) AddEndpoint(&response);
+    if (moved_) AddEndpoint(&response);
     return response;
   }
 
   bool failed() const { return failed_; }
 
  private:
+  // What Kafka finds before it looks at any partition, and answers for all of them.
+  void JudgeWhole() {
+    for (const ProduceRequest::TopicProduceData& topic : message_.topic_data) {
+      for (const ProduceRequest::PartitionProduceData& partition : topic.partition_data) {
+        const ByteView records = partition.records ? partition.records->bytes() : ByteView{};
+        if (records.size() < log::kBatchPrefixBytes ||
+            log::BatchBytes(records) > static_cast<int64_t>(records.size())) {
+          continue;
+        }
+        if (log::BatchBytes(records) < 0 || records[log::kBatchMagicOffset] > 2) {
+          whole_ = {ErrorCode::kCorruptMessage, "a batch of an impossible size or format"};
+          return;
+        }
+        log::BatchInfo info;
+        if (records[log::kBatchMagicOffset] < 2 ||
+            log::ParseBatchHeader(records, &info) != log::ParseResult::kOk) {
+          continue;
+        }
+        if (!message_.transactional_id && info.IsTransactional()) {
+          whole_ = {ErrorCode::kTransactionalIdAuthorizationFailed,
+                    "transactional records without a transactional id"};
+          return;
+        }
+      }
+    }
+  }
+
   PartitionAnswer AnswerFor(const TopicImage* topic,
                             const ProduceRequest::PartitionProduceData& partition) {
     PartitionAnswer answer;
     answer.index = partition.index;
     answer.base_offset = -1;
     std::shared_ptr<Replica> replica;
-    Result<AppendedBatch> appended = Append(topic, partition, &replica);
+    bool judged_by_log = false;
+    Result<AppendedBatch> appended = Append(topic, partition, &replica, &judged_by_log);
     if (appended.ok()) {
       answer.base_offset = appended->base_offset;
       answer.log_append_time_ms = appended->log_append_time;
@@ -64,13 +94,16 @@ class ProduceOperation {
     failed_ = true;
     const ErrorCode code = appended.status().code();
     answer.error_code = protocol::WireErrorCode(code);
+    if (judged_by_log && TellsLogStart(code)) {
+      answer.log_start_offset = replica->log().Positions().log_start;
+    }
     if (code == ErrorCode::kReadOnly) {
       ++services_.metrics->produce_refused_read_only;
       answer.error_message = ReadOnlyText(*topic);
     } else {
       answer.error_message = protocol::WireErrorMessage(appended.status());
     }
-    if (replica &&
+    if (replica && request_.version() >= kLeaderVersion &&
         (code == ErrorCode::kNotLeaderOrFollower || code == ErrorCode::kFencedLeaderEpoch)) {
       answer.current_leader = {services_.config->node_id, replica->leader_epoch()};
       moved_ = true;
@@ -78,12 +111,23 @@ class ProduceOperation {
     return answer;
   }
 
+  // Kafka leaves the log start out of answers to what it calls known failures.
+  static bool TellsLogStart(ErrorCode code) {
+    switch (code) {
+      case ErrorCode::kCorruptMessage:
+      case ErrorCode::kNotLeaderOrFollower:
+      case ErrorCode::kMessageTooLarge:
+      case ErrorCode::kRecordListTooLarge:
+      case ErrorCode::kKafkaStorageError: return false;
+      default: return true;
+    }
+  }
+
   Result<AppendedBatch> Append(const TopicImage* topic,
                                const ProduceRequest::PartitionProduceData& partition,
-                               std::shared_ptr<Replica>* replica) {
-    if (message_.acks < kAcksAll || message_.acks > 1) {
-      return {ErrorCode::kInvalidRequiredAcks, "acks must be 0, 1 or -1"};
-    }
+                               std::shared_ptr<Replica>* replica, bool* judged_by_log) {
+    const bool is_mirror = topic != nullptr && IsReadOnly(*topic, partition.index);
+    if (!whole_.ok() && !is_mirror) return whole_;
     if (topic == nullptr) {
       return {request_.version() >= 13 ? ErrorCode::kUnknownTopicId
                                        : ErrorCode::kUnknownTopicOrPartition,
@@ -95,16 +139,26 @@ class ProduceOperation {
       return {why, why == ErrorCode::kKafkaStorageError ? "the log of the partition is offline"
                                                         : "no such partition"};
     }
-    if (topic->internal()) {
-      return {ErrorCode::kInvalidTopic,
-              "clients may not write to the internal topic " + topic->name};
-    }
     PartitionLog& log = (*replica)->log();
     const ByteView records = partition.records ? partition.records->bytes() : ByteView{};
     // The log decides on read-only topics first of all (R22); what only the server can judge comes
     // after that.
     if (log.Positions().local_writes == LocalWrites::kAllowed) {
-      if (Status checked = CheckRequest(*topic, records); !checked.ok()) return checked;
+      if (Status checked = CheckRecords(records); !checked.ok()) return checked;
+      if (message_.acks < kAcksAll || message_.acks > 1) {
+        return {ErrorCode::kInvalidRequiredAcks, "acks must be 0, 1 or -1"};
+      }
+    }
+    if (topic->internal()) {
+      return {ErrorCode::kInvalidTopic,
+              "clients may not write to the internal topic " + topic->name};
+    }
+    *judged_by_log = true;
+    log::BatchInfo info;
+    if (log.Positions().local_writes == LocalWrites::kAllowed &&
+        log::ParseBatchHeader(records, &info) == log::ParseResult::kOk && info.base_offset != 0) {
+      return {ErrorCode::kInvalidRecord,
+              "a client's batch begins at offset 0, not at " + std::to_string(info.base_offset)};
     }
     Result<AppendedBatch> appended =
         log.AppendAsLeader(request_.Mutable(records), (*replica)->leader_epoch());
@@ -115,13 +169,14 @@ class ProduceOperation {
     return appended;
   }
 
-  Status CheckRequest(const TopicImage& topic, ByteView records) const {
-    if (records.size() < log::kBatchPrefixBytes) {
+  // One whole batch of the present format, whatever is in it.
+  Status CheckRecords(ByteView records) const {
+    if (records.size() < log::kBatchPrefixBytes ||
+        log::BatchBytes(records) > static_cast<int64_t>(records.size())) {
       return {ErrorCode::kInvalidRecord, "a produce needs one record batch a partition"};
     }
-    if (log::BatchBytes(records) < static_cast<int64_t>(records.size()) &&
-        log::BatchBytes(records) > 0) {
-      return {ErrorCode::kInvalidRecord, "a produce may hold only one record batch a partition"};
+    if (records[log::kBatchMagicOffset] < 2) {
+      return {ErrorCode::kInvalidRecord, "a produce needs batches of message format v2"};
     }
     log::BatchInfo info;
     if (request_.version() < kZstdVersion &&
@@ -129,19 +184,18 @@ class ProduceOperation {
         info.CompressionId() == static_cast<int>(log::Compression::kZstd)) {
       return {ErrorCode::kUnsupportedCompressionType, "zstd needs a produce of version 7"};
     }
-    if (message_.acks == kAcksAll && MinInSyncReplicas(topic) > 1) {
-      return {ErrorCode::kNotEnoughReplicas,
-              "min.insync.replicas is above the one replica there is"};
+    // What cannot even begin a batch is not counted (as in Kafka).
+    if (static_cast<int64_t>(records.size()) - log::BatchBytes(records) >=
+        static_cast<int64_t>(log::kBatchPrefixBytes)) {
+      return {ErrorCode::kInvalidRecord, "a produce may hold only one record batch a partition"};
     }
     return {};
   }
 
-  int32_t MinInSyncReplicas(const TopicImage& topic) const {
-    const std::optional<std::string> text =
-        EffectiveTopicConfig("min.insync.replicas", topic.configs, *services_.config);
-    int32_t value = 1;
-    if (text) std::from_chars(text->data(), text->data() + text->size(), value);
-    return value;
+  bool IsReadOnly(const TopicImage& topic, int32_t partition) const {
+    const std::shared_ptr<Replica> replica =
+        services_.logs->Find(TopicIdPartition{topic.id, partition});
+    return replica && replica->log().Positions().local_writes != LocalWrites::kAllowed;
   }
 
   // R23: begins READ_ONLY_TOPIC: and names topic, mirror and source.
@@ -170,6 +224,7 @@ class ProduceOperation {
   ServedRequest& request_;
   const ProduceRequest& message_;
   const ImagePtr image_;
+  Status whole_;  // what is wrong with all of it
   bool failed_ = false;
   bool moved_ = false;  // an answer says where the leader is
 };
@@ -195,6 +250,10 @@ void HandleInitProducerId(Services& services, RequestPtr request) {
   if (!DecodeRequest(*request, &message)) return;
   protocol::InitProducerIdResponse response;
   response.producer_epoch = -1;
+  if ((message.producer_id == -1) != (message.producer_epoch == -1)) {
+    response.error_code = protocol::WireErrorCode(ErrorCode::kInvalidRequest);
+    return request->Answer(response);
+  }
   if (message.transactional_id) {
     response.error_code = protocol::WireErrorCode(message.transactional_id->empty()
                                                       ? ErrorCode::kInvalidRequest

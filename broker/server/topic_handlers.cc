@@ -43,36 +43,39 @@ Status CheckReplicas(const Assignments& assignments, int32_t node_id, BrokersOf 
   return {};
 }
 
+Status CheckPlacement(const CreateTopicsRequest::CreatableTopic& wanted, int32_t node_id) {
+  if (wanted.assignments.empty()) return {};
+  if (wanted.num_partitions != -1 || wanted.replication_factor != -1) {
+    return {ErrorCode::kInvalidRequest,
+            "a topic has either an assignment or a number of partitions and replicas"};
+  }
+  std::set<int32_t> indexes;
+  for (const auto& assignment : wanted.assignments) indexes.insert(assignment.partition_index);
+  if (indexes.size() != wanted.assignments.size() || *indexes.begin() != 0 ||
+      *indexes.rbegin() != static_cast<int32_t>(indexes.size()) - 1) {
+    return {ErrorCode::kInvalidReplicaAssignment, "partitions must count up from 0"};
+  }
+  return CheckReplicas(
+      wanted.assignments, node_id,
+      [](const auto& assignment) -> const std::vector<int32_t>& { return assignment.broker_ids; });
+}
+
 Result<NewTopic> NewTopicOf(const CreateTopicsRequest::CreatableTopic& wanted, int32_t node_id) {
   NewTopic topic;
   topic.name = wanted.name;
   topic.partitions = wanted.num_partitions;
   topic.replication_factor = wanted.replication_factor;
+  topic.bad_placement = CheckPlacement(wanted, node_id);
   if (!wanted.assignments.empty()) {
-    if (wanted.num_partitions != -1 || wanted.replication_factor != -1) {
-      return {ErrorCode::kInvalidRequest,
-              "a topic has either an assignment or a number of partitions and replicas"};
-    }
-    std::set<int32_t> indexes;
-    for (const auto& assignment : wanted.assignments) indexes.insert(assignment.partition_index);
-    if (indexes.size() != wanted.assignments.size() || *indexes.begin() != 0 ||
-        *indexes.rbegin() != static_cast<int32_t>(indexes.size()) - 1) {
-      return {ErrorCode::kInvalidReplicaAssignment, "partitions must count up from 0"};
-    }
-    const Status replicas = CheckReplicas(
-        wanted.assignments, node_id, [](const auto& assignment) -> const std::vector<int32_t>& {
-          return assignment.broker_ids;
-        });
-    if (!replicas.ok()) return replicas;
-    topic.partitions = static_cast<int32_t>(indexes.size());
+    topic.partitions = static_cast<int32_t>(wanted.assignments.size());
     topic.replication_factor = 1;
   }
   for (const auto& config : wanted.configs) {
     if (!config.value) {
-      return {ErrorCode::kInvalidConfig, config.name + ": a config of a new topic needs a value"};
-    }
-    if (!topic.configs.emplace(config.name, *config.value).second) {
-      return {ErrorCode::kInvalidConfig, config.name + ": given twice"};
+      topic.bad_configs = {ErrorCode::kInvalidConfig,
+                           config.name + ": a config of a new topic needs a value"};
+    } else {
+      topic.configs[config.name] = *config.value;  // the last one counts, as in Kafka
     }
   }
   if (wanted.mirror_info) {
@@ -96,7 +99,9 @@ void Describe(const Services& services, const TopicImage& topic,
            topic.configs, *services.config, image->DynamicConfigs(services.config->node_id))) {
     auto& line = answer->configs->emplace_back();
     line.name = std::move(config.name);
-    line.value = std::move(config.value);
+    // What was just set is told as it was said.
+    const auto set = topic.configs.find(line.name);
+    line.value = set != topic.configs.end() ? set->second : std::move(config.value);
     line.read_only = config.read_only;
     line.config_source = static_cast<int8_t>(config.source);
     line.is_sensitive = config.sensitive;
@@ -113,7 +118,6 @@ CreateTopicsResponse CreateAll(Services& services, const CreateTopicsRequest& me
     auto& answer = response.topics.emplace_back();
     answer.name = wanted.name;
     answer.error_message.reset();
-    answer.configs.reset();
     if (uses[wanted.name] > 1) {
       Fail({ErrorCode::kInvalidRequest, "the topic is in the request more than once"}, &answer);
       continue;
@@ -141,18 +145,43 @@ DeleteTopicsResponse DeleteAll(Services& services, int16_t version,
   if (version < 6) {
     for (const std::string& name : message.topic_names) wanted.emplace_back().name = name;
   }
-  std::map<std::pair<std::string, Uuid>, int> uses;
-  for (const auto& topic : wanted) ++uses[{topic.name.value_or(""), topic.topic_id}];
-  DeleteTopicsResponse response;
+  // A topic that is named twice, be it once by name and once by id, is refused once.
+  const ImagePtr before = services.controller->image();
+  const auto key_of = [&](const DeleteTopicsRequest::DeleteTopicState& topic) {
+    const TopicPtr found =
+        topic.name ? before->topics.Find(*topic.name) : before->topics.Find(topic.topic_id);
+    return std::pair(found ? found->name : topic.name.value_or(""),
+                     found ? found->id : topic.topic_id);
+  };
+  struct Uses {
+    int by_name = 0;
+    int by_id = 0;
+  };
+  std::map<std::pair<std::string, Uuid>, Uses> uses;
   for (const auto& topic : wanted) {
+    if (topic.name.has_value() != topic.topic_id.IsZero()) continue;  // refused for that
+    ++(topic.name ? uses[key_of(topic)].by_name : uses[key_of(topic)].by_id);
+  }
+  DeleteTopicsResponse response;
+  std::set<std::pair<std::string, Uuid>> refused;
+  for (const auto& topic : wanted) {
+    const std::pair<std::string, Uuid> key = key_of(topic);
+    const bool odd = topic.name.has_value() != topic.topic_id.IsZero();
+    const Uses use = odd ? Uses{} : uses[key];
+    const bool again = use.by_name + use.by_id > 1;
+    if (again && !refused.insert(key).second) continue;
     auto& answer = response.responses.emplace_back();
     answer.name = topic.name;
     answer.topic_id = topic.topic_id;
-    if (topic.name && !topic.topic_id.IsZero()) {
-      Fail({ErrorCode::kInvalidRequest, "a topic goes by name or by id, not by both"}, &answer);
+    if (odd) {
+      Fail({ErrorCode::kInvalidRequest, "a topic goes by name or by id, not by both or neither"},
+           &answer);
       continue;
     }
-    if (uses[{topic.name.value_or(""), topic.topic_id}] > 1) {
+    if (again) {
+      // Told by what it was named by.
+      if (use.by_name > 0) answer.name = key.first;
+      if (use.by_id > 0) answer.topic_id = key.second;
       Fail({ErrorCode::kInvalidRequest, "the topic is in the request more than once"}, &answer);
       continue;
     }
@@ -179,6 +208,9 @@ Status Grow(Services& services, const CreatePartitionsRequest::CreatePartitionsT
   const TopicPtr topic = services.controller->image()->topics.Find(wanted.name);
   if (!topic) return {ErrorCode::kUnknownTopicOrPartition, "no such topic"};
   if (Status allowed = CheckMirrorTopicChange(services, *topic); !allowed.ok()) return allowed;
+  // The number is judged first, as in Kafka.
+  const Status counted = services.controller->CreatePartitions(topic->id, wanted.count, true);
+  if (!counted.ok()) return PublicTopicChange(counted);
   if (wanted.assignments) {
     const Status replicas =
         CheckReplicas(*wanted.assignments, services.config->node_id,
@@ -204,7 +236,8 @@ Result<int64_t> DeleteBelow(const Services& services, const TopicImage& topic, i
     return {WhyNotHere(*services.controller->image(), topic.name, partition), "not here"};
   }
   PartitionLog& log = replica->log();
-  if (!log.config().retention_deletes) {
+  // A topic that is compacted and nothing else; one without any policy may be emptied by hand.
+  if (log.config().compacted && !log.config().retention_deletes) {
     return {ErrorCode::kPolicyViolation, "the topic's cleanup.policy has no delete"};
   }
   constexpr int64_t kToHighWatermark = -1;
@@ -239,7 +272,9 @@ void HandleCreatePartitions(Services& services, RequestPtr request) {
     protocol::CreatePartitionsResponse response;
     std::map<std::string, int> uses;
     for (const auto& topic : message->topics) ++uses[topic.name];
+    std::set<std::string> refused;
     for (const auto& topic : message->topics) {
+      if (uses[topic.name] > 1 && !refused.insert(topic.name).second) continue;
       auto& answer = response.results.emplace_back();
       answer.name = topic.name;
       const Status grown =

@@ -7,8 +7,10 @@
 
 #include "broker/storage/files.h"
 #include "broker/storage/partition_log_impl.h"
+#include "kmirror/log/checksum.h"
 #include "kmirror/log/control_batch.h"
 #include "kmirror/log/record.h"
+#include "src/log/big_endian.h"
 
 namespace kmirror::broker {
 namespace {
@@ -20,6 +22,16 @@ constexpr int64_t kReserveFromBytes = 262144;  // idle partitions reserve nothin
 constexpr int64_t kRelativeMax = std::numeric_limits<int32_t>::max();
 
 Status Invalid(const std::string& what) { return {ErrorCode::kInvalidRecord, what}; }
+
+// A client's header may claim another greatest time than its records have; look-ups by time would
+// go wrong with it. Kafka corrects it, too.
+void CorrectMaxTimestamp(std::span<uint8_t> batch, int64_t timestamp_ms) {
+  constexpr size_t kMaxTimestampAt = 35;
+  if (log::LoadBig<int64_t>(batch.data() + kMaxTimestampAt) == timestamp_ms) return;
+  log::StoreBig(batch.data() + kMaxTimestampAt, timestamp_ms);
+  log::StoreBig(batch.data() + log::kBatchCrcOffset,
+                log::Crc32c(0, ByteView(batch).subspan(log::kBatchCrcStart)));
+}
 
 std::string At(const BatchInfo& batch) { return " at offset " + std::to_string(batch.base_offset); }
 
@@ -114,36 +126,43 @@ Result<AppendedBatch> PartitionLog::AppendInternal(std::span<uint8_t> records,
 
 Status PartitionLog::Impl::ParseLocal(std::span<const uint8_t> records, const LogConfig& config) {
   batches_.clear();
-  if (static_cast<int64_t>(records.size()) > config.segment_bytes) {
-    return {ErrorCode::kRecordListTooLarge,
-            "a record set of " + std::to_string(records.size()) + " bytes does not fit a segment"};
-  }
   log::BatchWalker walker(records);
   BatchInfo info;
   ByteView batch;
   while (true) {
     const auto step = walker.Next(&info, &batch);
     if (step == log::BatchWalker::kCorrupt) {
+      // A control batch with something else in it is refused as a control batch.
+      if (log::ParseBatchHeader(records.last(walker.remaining()), &info) == log::ParseResult::kOk &&
+          info.IsControl()) {
+        return Invalid("clients may not write control batches");
+      }
       return {ErrorCode::kCorruptMessage, "the record set is damaged"};
     }
     if (step == log::BatchWalker::kEnd) break;
     if (info.magic != 2) {
       return {ErrorCode::kUnsupportedForMessageFormat, "message format v2 is needed"};
     }
-    if (!log::CheckBatchCrc(batch, info)) {
-      return {ErrorCode::kCorruptMessage, "wrong checksum"};
-    }
     if (info.bytes > config.max_message_bytes) {
       return {ErrorCode::kMessageTooLarge, "a batch of " + std::to_string(info.bytes) +
                                                " bytes, the limit is " +
                                                std::to_string(config.max_message_bytes)};
     }
-    Status checked = CheckRecords(batch, info, config);
+    if (!log::CheckBatchCrc(batch, info)) {
+      return {ErrorCode::kCorruptMessage, "wrong checksum"};
+    }
+    int64_t max_timestamp = info.max_timestamp;
+    Status checked = CheckRecords(batch, info, config, &max_timestamp);
     if (!checked.ok()) return checked;
+    info.max_timestamp = max_timestamp;
     batches_.push_back(info);
   }
   if (walker.remaining() > 0) return {ErrorCode::kCorruptMessage, "an incomplete batch at the end"};
   if (batches_.empty()) return {ErrorCode::kInvalidRecord, "no record batch"};
+  if (static_cast<int64_t>(records.size()) > config.segment_bytes) {
+    return {ErrorCode::kRecordListTooLarge,
+            "a record set of " + std::to_string(records.size()) + " bytes does not fit a segment"};
+  }
   const bool producer = std::any_of(batches_.begin(), batches_.end(),
                                     [](const BatchInfo& each) { return each.HasProducer(); });
   if (batches_.size() > 1 && producer)
@@ -154,7 +173,7 @@ Status PartitionLog::Impl::ParseLocal(std::span<const uint8_t> records, const Lo
 // Compressed batches are judged by their header: unpacking every produce to look for what clients
 // of the last ten years do right is not worth its price here (docs: deviations).
 Status PartitionLog::Impl::CheckRecords(ByteView batch, const BatchInfo& info,
-                                        const LogConfig& config) const {
+                                        const LogConfig& config, int64_t* max_timestamp) const {
   if (info.IsControl()) return Invalid("clients may not write control batches");
   if (info.count == 0 || info.count != info.last_offset - info.base_offset + 1) {
     return Invalid("record count and offsets differ");
@@ -187,10 +206,14 @@ Status PartitionLog::Impl::CheckRecords(ByteView batch, const BatchInfo& info,
   log::RecordReader reader(info, batch.subspan(log::kBatchHeaderBytes));
   log::RecordView record;
   int64_t expected = info.base_offset;
+  *max_timestamp = -1;
   while (true) {
     const auto step = reader.Next(&record);
     if (step == log::RecordReader::kCorrupt) return Invalid("a record is damaged");
-    if (step == log::RecordReader::kEnd) return Status::Ok();
+    if (step == log::RecordReader::kEnd) {
+      return reader.remaining() == 0 ? Status::Ok() : Invalid("bytes follow the last record");
+    }
+    *max_timestamp = std::max(*max_timestamp, record.timestamp);
     if (record.offset != expected++) return Invalid("record offsets do not count up");
     if (config.compacted && !record.key) return Invalid("a compacted topic needs keys");
   }
@@ -226,7 +249,7 @@ Result<AppendedBatch> PartitionLog::Impl::AppendLocal(std::span<uint8_t> records
         answer.base_offset = check.base_offset;
         answer.last_offset =
             check.base_offset + (batches_.front().last_offset - batches_.front().base_offset);
-        if (config_.log_append_time) answer.log_append_time = check.timestamp;
+        answer.log_append_time = check.timestamp;  // whatever the topic's kind of time, as Kafka
         return answer;
       }
     }
@@ -246,6 +269,8 @@ Result<AppendedBatch> PartitionLog::Impl::AppendLocal(std::span<uint8_t> records
         log::SetLogAppendTime(bytes, now);
         batch.max_timestamp = now;
         batch.attributes |= log::kLogAppendTimeFlag;
+      } else {
+        CorrectMaxTimestamp(bytes, batch.max_timestamp);
       }
       next = batch.last_offset + 1;
     }

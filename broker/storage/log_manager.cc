@@ -135,7 +135,8 @@ Status LogManager::LoadAll() {
     }
   }
   loading_ = false;
-  last_checkpoint_ms_ = last_high_watermark_ms_ = last_retention_ms_ = clock_->NowMs();
+  last_checkpoint_ms_ = last_high_watermark_ms_ = clock_->NowMs();
+  last_retention_ms_ = last_expiry_ms_ = last_checkpoint_ms_;
   // Recovery points first: once the mark is gone they decide what is scanned.
   Status status = WriteRecoveryPoints();
   if (status.ok()) status = WriteLogStarts();
@@ -269,14 +270,20 @@ Status LogManager::Tick(int64_t now_ms) {
   };
   const bool retention = now_ms - last_retention_ms_ >= options_.retention_check_interval_ms;
   if (retention) last_retention_ms_ = now_ms;
+  // Seldom, as in Kafka (producer.id.expiration.check.interval.ms): age is that of the records, so
+  // a producer of old records would otherwise be forgotten between two of its batches, and its
+  // retries no longer be known for what they are.
+  constexpr int64_t kExpiryCheckMs = 600000;
+  const bool expiry = now_ms - last_expiry_ms_ >= kExpiryCheckMs;
+  if (expiry) last_expiry_ms_ = now_ms;
   for (const auto& log : All()) {
     note(log->MaybeFlush(now_ms));
     note(log->SyncClosedSegments());
     if (retention) {
       const Result<DeletedRange> deleted = log->ApplyRetention(now_ms);
       if (!deleted.ok()) note(deleted.status().WithContext(log->directory()));
-      log->ExpireProducers(now_ms);
     }
+    if (expiry) log->ExpireProducers(now_ms);
     log->RemoveDeletedFiles(now_ms);
   }
   std::vector<std::string> due;

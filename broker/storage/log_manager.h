@@ -131,6 +131,7 @@ class LogManager {
   int64_t last_checkpoint_ms_ = 0;
   int64_t last_high_watermark_ms_ = 0;
   int64_t last_retention_ms_ = 0;
+  int64_t last_expiry_ms_ = 0;
 };
 
 }  // namespace kmirror::broker

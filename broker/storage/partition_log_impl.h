@@ -57,7 +57,9 @@ class PartitionLog::Impl {
                                     Origin origin);
   // Headers of `records` into batches_; format rules of a produce.
   Status ParseLocal(std::span<const uint8_t> records, const LogConfig& config);
-  Status CheckRecords(ByteView batch, const log::BatchInfo& info, const LogConfig& config) const;
+  // max_timestamp: in as the header claims, out as the records have it.
+  Status CheckRecords(ByteView batch, const log::BatchInfo& info, const LogConfig& config,
+                      int64_t* max_timestamp) const;
   Result<int64_t> AppendControlLocked(std::span<const uint8_t> batch, int32_t leader_epoch);
   // Writes `batches`, whose bytes are `pieces`, at the end, rolling where needed, and publishes.
   // Offsets and producers have been checked.

@@ -246,7 +246,7 @@ TEST(ConfigChanges, FollowIncrementalAlterConfigs) {
     return ApplyConfigChanges(before, std::span(&change, 1), FindTopicConfig).status().code();
   };
   EXPECT_EQ(code({"segment.ms", ConfigOp::kAppend, "5"}), ErrorCode::kInvalidConfig);
-  EXPECT_EQ(code({"segment.ms", ConfigOp::kSet, std::nullopt}), ErrorCode::kInvalidConfig);
+  EXPECT_EQ(code({"segment.ms", ConfigOp::kSet, std::nullopt}), ErrorCode::kInvalidRequest);
   EXPECT_EQ(code({"nope", ConfigOp::kSet, "5"}), ErrorCode::kInvalidConfig);
   EXPECT_EQ(code({"segment.ms", static_cast<ConfigOp>(9), "5"}), ErrorCode::kInvalidRequest);
   const ConfigChange twice[] = {{"segment.ms", ConfigOp::kSet, "5"},

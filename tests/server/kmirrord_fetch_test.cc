@@ -163,6 +163,9 @@ TEST_F(FetchTest, SaysWhatIsWrongPartitionByPartition) {
   FetchRequest follower = Request(0);
   follower.replica_id = 3;
   EXPECT_EQ(Fetch(follower, 12).error_code, 6) << "nobody else is a replica";
+  // The leader is told from version 16 on; before 12 there is not even a field for it.
+  EXPECT_EQ(Fetch(follower, 11).error_code, 6);
+  EXPECT_EQ(Fetch(follower, 12).current_leader.leader_id, -1);
 
   protocol::DeleteRecordsRequest remove;
   auto& topic = remove.topics.emplace_back();

@@ -228,6 +228,24 @@ TEST(LogManager, ChecksPointsAndRetentionWhenTheyAreDue) {
   EXPECT_EQ(log->Positions().log_start, 5);
 }
 
+TEST(LogManager, LooksForIdleProducersSeldomerThanForOldRecords) {
+  DataDirectory data;
+  data.options.retention_check_interval_ms = 1000;
+  data.options.defaults.producer_id_expiration_ms = 60000;
+  ASSERT_TRUE(data.Open().ok());
+  auto log = data.Create("orders", 0, 1);
+  // Age is that of the records, and these are old when they come.
+  ASSERT_TRUE(
+      AppendOne(*log, MakeBatch({.producer_id = 7, .timestamp = data.clock.now_ms - 3600000}))
+          .ok());
+  for (int i = 1; i <= 10; ++i) {
+    ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + i * 59999).ok());
+    EXPECT_EQ(log->Producers().size(), 1u) << i;
+  }
+  ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + 600000).ok());
+  EXPECT_TRUE(log->Producers().empty());
+}
+
 TEST(LogManager, LeavesLogsThatOutliveItReadableAndClosed) {
   DataDirectory data;
   ASSERT_TRUE(data.Open().ok());

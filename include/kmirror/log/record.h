@@ -32,6 +32,8 @@ class RecordReader {
 
   // info.count records, then kEnd. kCorrupt: a length that does not fit, or bytes missing.
   KMIRROR_API Step Next(RecordView* record) noexcept;
+  // Bytes not read: after kEnd those behind the last record, of which a good batch has none.
+  size_t remaining() const { return rest_.size(); }
 
  private:
   BatchInfo info_;
