@@ -1,5 +1,5 @@
-// One partition that cannot be written among others that can: its attempts end, an operator's recover
-// begins anew (S70), and it does not stand in the way of a stop (S96).
+// One partition that cannot be written among others that can: its attempts end, an operator's
+// recover begins anew (S70), and it does not stand in the way of a stop (S96).
 #include <gtest/gtest.h>
 
 #include "tests/e2e/faulty_source_fixture.h"
