@@ -144,6 +144,7 @@ Status Alter(Services& services, Alteration alteration, bool validate_only) {
           }
           if (!change.value) return {ErrorCode::kInvalidRequest, change.name + ": null value"};
         }
+        if (Status named = CheckTopicName(alteration.name); !named.ok()) return named;
       }
       if (!image->topics.Find(alteration.name)) {
         // What is wrong with the configs themselves is told first, as in Kafka.

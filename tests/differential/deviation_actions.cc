@@ -63,7 +63,7 @@ void SendWhatOneRefuses(History& history) {
   plan.count = 3;
   std::vector<ConfigValue> configs;
   std::string_view mark = "D11";
-  switch (history.Between(0, 4)) {
+  switch (history.Between(0, 5)) {
     case 0: plan.oddity = Oddity::kOffsetDeltasWrong; break;
     case 1: plan.oddity = Oddity::kLogAppendTime; break;
     case 2:
@@ -76,8 +76,13 @@ void SendWhatOneRefuses(History& history) {
       plan.codec = log::Compression::kZstd;
       mark = "D9";
       break;
+    case 4:
+      // Both refuse this and the next: Kafka in other words here,
+      plan.oddity = Oddity::kUnknownCodec;
+      mark = "";
+      break;
     default:
-      // Both refuse it; Kafka says which records are to blame.
+      // and there it says which records are to blame.
       configs = {{"cleanup.policy", "compact"}};
       plan.keys = false;
       mark = "";
