@@ -236,8 +236,11 @@ bool Checker::MayRemove(const Watched& watched, const std::optional<StateRow>& r
   const int8_t before = StateOf(watched.row);
   const int8_t now = StateOf(row);
   if (before == kPreparing || now == kPreparing) return true;
-  const bool mirroring =
-      before == kMirroring || now == kMirroring || now == kUleRecovery || before == kUleRecovery;
+  // A cut of the fetcher that is under way ends after a pause or a stop was stored, before the
+  // fetcher is gone.
+  const bool leaving = now == kPausing || (now == kStopping && !row->HasPosition());
+  const bool mirroring = before == kMirroring || now == kMirroring || now == kUleRecovery ||
+                         before == kUleRecovery || leaving;
   // A gap: all of it was below the source's log start.
   const bool below = EndOf(watched.log) <= source.log_start;
   if (mirroring && (restarted || below) && first_removed.base_offset < source.log_start) {
