@@ -253,7 +253,7 @@ bool Checker::MayRemove(const Watched& watched, const std::optional<StateRow>& r
     // To where the first open transaction begins.
     OpenTransactions open;
     for (const BatchPtr& batch : watched.log) open.Apply(*batch);
-    if (first_removed.base_offset >= open.Stable(EndOf(watched.log))) return true;
+    if (first_removed.last_offset >= open.Stable(EndOf(watched.log))) return true;
   }
   if (death_ == Death::kPowerLost) {
     if (!flush_every_message_) return true;
