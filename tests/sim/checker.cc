@@ -254,6 +254,8 @@ bool Checker::MayRemove(const Watched& watched, const std::optional<StateRow>& r
     OpenTransactions open;
     for (const BatchPtr& batch : watched.log) open.Apply(*batch);
     if (first_removed.last_offset >= open.Stable(EndOf(watched.log))) return true;
+    // It may have begun in what retention took: then nothing here can say where.
+    if (watched.log_start > 0) return true;
   }
   if (death_ == Death::kPowerLost) {
     if (!flush_every_message_) return true;
