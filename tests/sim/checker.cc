@@ -236,8 +236,11 @@ bool Checker::MayRemove(const Watched& watched, const std::optional<StateRow>& r
   const int8_t before = StateOf(watched.row);
   const int8_t now = StateOf(row);
   if (before == kPreparing || now == kPreparing) return true;
-  const bool mirroring =
-      before == kMirroring || now == kMirroring || now == kUleRecovery || before == kUleRecovery;
+  // A cut of the fetcher that is under way ends after a pause or a stop was stored, before the
+  // fetcher is gone.
+  const bool leaving = now == kPausing || (now == kStopping && !row->HasPosition());
+  const bool mirroring = before == kMirroring || now == kMirroring || now == kUleRecovery ||
+                         before == kUleRecovery || leaving;
   // A gap: all of it was below the source's log start.
   const bool below = EndOf(watched.log) <= source.log_start;
   if (mirroring && (restarted || below) && first_removed.base_offset < source.log_start) {
@@ -250,7 +253,9 @@ bool Checker::MayRemove(const Watched& watched, const std::optional<StateRow>& r
     // To where the first open transaction begins.
     OpenTransactions open;
     for (const BatchPtr& batch : watched.log) open.Apply(*batch);
-    if (first_removed.base_offset >= open.Stable(EndOf(watched.log))) return true;
+    if (first_removed.last_offset >= open.Stable(EndOf(watched.log))) return true;
+    // It may have begun in what retention took: then nothing here can say where.
+    if (watched.log_start > 0) return true;
   }
   if (death_ == Death::kPowerLost) {
     if (!flush_every_message_) return true;
