@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "messages/init_producer_id.h"
 #include "tests/differential/deviations.h"
 #include "tests/differential/history.h"
 #include "tests/differential/report.h"
@@ -42,11 +43,29 @@ class DifferentialTest : public KmirrordTest {
     const Result<SharedKafkaInfo> shared = SharedKafka();
     ASSERT_TRUE(shared.ok()) << shared.status().ToString();
     kafka_ = shared->bootstrap;
+    AwaitProducerIds();
     // As scripts/kafka configures Kafka.
     StartWithConfig(
         "auto.create.topics.enable=false\nlog.retention.ms=-1\n"
         "log.retention.check.interval.ms=1000\nlog.segment.delete.delay.ms=1000\n"
         "offsets.topic.num.partitions=1\ntransaction.state.log.num.partitions=1\n");
+  }
+
+  // A Kafka that has just started has no producer ids to give for a moment, and then the small ones
+  // that the histories also make up.
+  void AwaitProducerIds() {
+    Side kafka("kafka", kafka_, "");
+    protocol::InitProducerIdRequest request;
+    request.transactional_id.reset();
+    request.transaction_timeout_ms = 60000;
+    ASSERT_TRUE(WaitUntil([&] {
+      for (int i = 0; i < 100; ++i) {
+        const auto answer = kafka.Call<protocol::InitProducerIdResponse>(request, 4);
+        if (!answer.ok() || answer->error_code != 0) return false;
+        if (answer->producer_id >= 100) return true;
+      }
+      return false;
+    }));
   }
 
   void RunSeeds() {
