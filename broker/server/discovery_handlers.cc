@@ -362,8 +362,12 @@ void HandleFindCoordinator(Services&, RequestPtr request) {
   protocol::FindCoordinatorRequest message;
   if (!DecodeRequest(*request, &message)) return;
   protocol::FindCoordinatorResponse response;
-  // An error that clients do not retry: with COORDINATOR_NOT_AVAILABLE they would wait for good.
-  const int16_t error = protocol::WireErrorCode(ErrorCode::kUnsupportedVersion);
+  // Who asks in the batched form wants a group: an error that is not retried, or it would wait for
+  // good. librdkafka asks in an older one also for consumers that assign their partitions, and
+  // would tell them an error that does not concern them: it may ask again and again.
+  const int16_t error =
+      protocol::WireErrorCode(request->version() < 4 ? ErrorCode::kCoordinatorNotAvailable
+                                                     : ErrorCode::kUnsupportedVersion);
   const std::string text =
       "this broker coordinates no groups and no transactions yet: assign partitions";
   if (request->version() < 4) {

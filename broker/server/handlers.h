@@ -17,7 +17,7 @@ void HandleMetadata(Services& services, RequestPtr request);
 void HandleDescribeCluster(Services& services, RequestPtr request);
 void HandleDescribeTopicPartitions(Services& services, RequestPtr request);
 // Groups and transactions have no coordinator here yet: UNSUPPORTED_VERSION for each key, which
-// clients show to a person instead of trying again.
+// clients show to a person instead of trying again; COORDINATOR_NOT_AVAILABLE before version 4.
 void HandleFindCoordinator(Services& services, RequestPtr request);
 // An ApiVersions of a version we do not know: a v0 body that names ours (error 35).
 void AnswerUnknownApiVersions(ServedRequest& request);

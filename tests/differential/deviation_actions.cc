@@ -146,14 +146,17 @@ void AskCoordinators(History& history) {
                                           return request;
                                         },
                                         {.mark = "D13"});
-  history.Both<InitProducerIdResponse>(history.Version(0, 5),
-                                       [&](Side& side) {
-                                         InitProducerIdRequest request;
-                                         request.transactional_id = side.prefix() + "tx";
-                                         request.transaction_timeout_ms = 60000;
-                                         return request;
-                                       },
-                                       {.mark = "D13"});
+  // A Kafka whose transaction topic is there answers with a producer id.
+  const auto transactional =
+      history.Both<InitProducerIdResponse>(history.Version(0, 5),
+                                           [&](Side& side) {
+                                             InitProducerIdRequest request;
+                                             request.transactional_id = side.prefix() + "tx";
+                                             request.transaction_timeout_ms = 60000;
+                                             return request;
+                                           },
+                                           {.mark = "D13"});
+  history.kafka.ForgetProducer(transactional.producer_id);
 }
 
 void SetSmallSegments(History& history) {

@@ -68,6 +68,8 @@ class Side {
   // What a topic id is called in both worlds.
   std::string TopicLabel(const std::string& id);
   std::string ProducerLabel(int64_t id);
+  // The last new one was got by a request that the other side refuses: it does not count.
+  void ForgetProducer(int64_t id) { producer_labels_.erase(id); }
   std::string SessionLabel(int32_t id);
 
   // By the order in which the history got them.

@@ -43,6 +43,25 @@ TEST_F(MirrorData, S02AndS100AStartOfThreePartitionsGoesStraightToMirroring) {
   }
 }
 
+TEST_F(MirrorData, S100AStartOfManyTopicsNeverShowsFailed) {
+  constexpr int kPartitions = 5;
+  std::vector<std::string> topics;
+  for (int i = 0; i < 20; ++i) {
+    topics.push_back(UniqueName("s100"));
+    ASSERT_OK(admin_->CreateTopic(topics.back(), kPartitions));
+    Send(topics.back(), Numbered(3), Producer::Options(), i % kPartitions);
+  }
+  Mirror(topics);
+  for (size_t i = 0; i < topics.size(); ++i) {
+    for (int p = 0; p < kPartitions; ++p) {
+      std::vector<std::string> states = standby_->States(topics[i], p);
+      std::erase(states, "EPOCH_FENCING");
+      EXPECT_EQ(states, (std::vector<std::string>{"PREPARING", "MIRRORING"})) << topics[i] << p;
+    }
+    ExpectBytesEqual(topics[i], static_cast<int>(i) % kPartitions);
+  }
+}
+
 TEST_F(MirrorData, S18EveryCodecArrivesAsItWasSent) {
   std::vector<std::string> topics;
   const std::vector<std::string> codecs = {"none", "gzip", "snappy", "lz4", "zstd"};

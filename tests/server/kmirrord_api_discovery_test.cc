@@ -221,7 +221,7 @@ TEST_F(ApiTest, FindCoordinatorSaysThereIsNone) {
       request.coordinator_keys = {"g", "h"};
     const auto response = Call<FindCoordinatorResponse>(request, version);
     if (version < 4) {
-      EXPECT_EQ(response.error_code, 35);
+      EXPECT_EQ(response.error_code, 15);
     } else {
       ASSERT_EQ(response.coordinators.size(), 2u);
       EXPECT_EQ(response.coordinators[1].error_code, 35);
