@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 12> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 13> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -47,6 +47,10 @@ inline constexpr std::array<FoundSeed, 12> kFoundSeeds = {{
     // A topic linked to a mirror that was deleted meanwhile.
     // Admin.AStartAndADeletionOfTheMirrorExcludeEachOther
     {"StartedIntoNothing", 128},
+    // Two starts at the same time, both with the permission to discard: the refused one takes it
+    // back from the one that was accepted, which then fails and must be started again. That errs on
+    // the safe side and was left.
+    {"PermissionTakenBack", 1689},
 }};
 
 }  // namespace kmirror::sim
