@@ -501,7 +501,8 @@ void Checker::ProcessStarted(bool disk_trouble) {
   for (auto& [key, known] : rows_) {
     const auto found = now.rows.find(key);
     const DiskReader::Rows rows = found == now.rows.end() ? DiskReader::Rows() : found->second;
-    const size_t kept = death_ == Death::kPowerLost ? shown_[key] : known.size();
+    const size_t kept =
+        death_ == Death::kPowerLost ? std::min(shown_[key], known.size()) : known.size();
     if (rows.size() < kept ||
         !std::equal(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(kept),
                     known.begin())) {

@@ -158,7 +158,13 @@ class SimNetwork::SimConnection final : public fetcher::Connection {
     if (!waiting_ || !open_ || net_->dead || net_->hung.contains(broker_)) return;
     asked_.at = net_->runtime_->MonotonicNow();
     const bool fetch = asked_.api_key == protocol::FetchRequest::kApiKey;
-    const bool repeat = fetch && !last_fetch_.empty() && net_->Chance(net_->weather.repeat_answer);
+    // A connection tells an old answer by its correlation id, and there is none here. Within a
+    // session the positions go on, so that the gate sees it too; a full fetch may have gone back,
+    // and then what follows a gap looks like a compacted log.
+    protocol::FetchRequest asking;
+    if (fetch) (void)protocol::DecodeBody(asked_.body, asked_.version, &asking);
+    const bool repeat = fetch && asking.session_epoch > 0 && !last_fetch_.empty() &&
+                        net_->Chance(net_->weather.repeat_answer);
     std::optional<std::vector<uint8_t>> body;
     if (repeat) {
       net_->trace_->Count("network: answer repeated");
