@@ -468,6 +468,11 @@ Status PartitionLog::Impl::WriteAtEndLocked(Segment& segment, std::span<const io
   if (io_->Truncate(fd, start) != 0) {
     return GoOfflineLocked(failed.WithContext("a torn tail could not be cut"));
   }
+  // The next batch may begin another segment, and nobody looks behind the recovery point: a loss of
+  // power must not bring the torn bytes back into a closed one.
+  if (done > 0 && io_->Sync(fd, true) != 0) {
+    return GoOfflineLocked(ErrnoStatus("sync", segment.log_file().path(), errno));
+  }
   return failed;
 }
 

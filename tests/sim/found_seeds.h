@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 13> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 14> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -51,6 +51,10 @@ inline constexpr std::array<FoundSeed, 13> kFoundSeeds = {{
     // back from the one that was accepted, which then fails and must be started again. That errs on
     // the safe side and was left.
     {"PermissionTakenBack", 1689},
+    // A full disk tore an append, its tail was cut and not synced, and the next segment began
+    // there:
+    // the torn bytes came back with a loss of power, below the recovery point.
+    {"TornTailOfAClosedSegment", 8659},
 }};
 
 }  // namespace kmirror::sim
