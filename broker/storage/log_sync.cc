@@ -119,6 +119,11 @@ Status PartitionLog::Impl::RewriteTailLocked(int64_t offset) {
     if (!scanner.ok()) return scanner.status();
     auto handle = segment.log_file().Handle();
     if (!handle.ok()) return handle.status();
+    // A cut may be among what the failed sync did not carry: the end is set anew, too.
+    if (io_->Truncate((*handle)->fd(), segment.size()) != 0) {
+      return ErrnoStatus("cut again", segment.log_file().path(), errno);
+    }
+    segment.allocated = segment.size();
     for (int64_t at = scanner->position(); at < segment.size();) {
       chunk.resize(static_cast<size_t>(std::min(kChunk, segment.size() - at)));
       Status read = (*handle)->Read(at, chunk);

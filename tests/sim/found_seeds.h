@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 14> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 15> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -55,6 +55,9 @@ inline constexpr std::array<FoundSeed, 14> kFoundSeeds = {{
     // there:
     // the torn bytes came back with a loss of power, below the recovery point.
     {"TornTailOfAClosedSegment", 8659},
+    // The same for a cut whose sync had failed: the log was reopened, synced without an error, and
+    // the cut was not on the disk.
+    {"CutOfAFailedSync", 9690},
 }};
 
 }  // namespace kmirror::sim
