@@ -10,6 +10,8 @@ import socket
 import struct
 import subprocess
 
+from .process import cpu_seconds, peak_memory
+
 # CRC-32C, table driven: the batches are made once.
 _TABLE = []
 for _byte in range(256):
@@ -45,9 +47,9 @@ def batch_of(size, timestamp):
 
 
 class Broker:
-    """A kmirrord of our own in `folder`; gone with the object's stop()."""
+    """A kmirrord of our own in `folder`; gone with the object's stop(). `options`: lines of its config."""
 
-    def __init__(self, binaries, folder):
+    def __init__(self, binaries, folder, options=()):
         self.binaries = binaries
         self.data = os.path.join(folder, "data")
         os.makedirs(folder, exist_ok=True)
@@ -55,7 +57,8 @@ class Broker:
         config = os.path.join(folder, "kmirrord.properties")
         with open(config, "w") as file:
             file.write(f"node.id=1\nlisteners=PLAINTEXT://127.0.0.1:{free_port()}\nlog.dirs={self.data}\n"
-                       "log.retention.ms=-1\nmessage.max.bytes=67108864\n")
+                       "log.retention.ms=-1\nmessage.max.bytes=67108864\n" +
+                       "".join(line + "\n" for line in options))
         self.process = subprocess.Popen([os.path.join(binaries, "kmirrord"), "--config", config],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
@@ -70,14 +73,10 @@ class Broker:
                               check=True, capture_output=True, text=True, timeout=timeout).stdout
 
     def peak_memory(self):
-        """Peak resident bytes so far."""
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return int(re.search(r"VmHWM:\s*(\d+) kB", status.read()).group(1)) * 1024
+        return peak_memory(self.process.pid)
 
     def cpu_seconds(self):
-        with open(f"/proc/{self.process.pid}/stat") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.process.pid)
 
     def segment(self, topic, partition=0):
         """The first segment file of a partition."""

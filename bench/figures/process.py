@@ -1,0 +1,18 @@
+"""What a running process has used."""
+import os
+import re
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """User and system time so far; its resolution is 10 ms."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_memory(pid):
+    """Peak resident bytes so far."""
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(r"VmHWM:\s*(\d+) kB", status.read()).group(1)) * 1024
