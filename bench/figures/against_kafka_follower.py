@@ -51,8 +51,9 @@ class Setup:
         """CPU seconds a GiB of the follower, idle subtracted; its idle CPU a second; GB/s."""
         idle_from = self.follower.cpu_seconds()
         time.sleep(self.idle_seconds)
+        idle = (self.follower.cpu_seconds() - idle_from) / self.idle_seconds
+        touch_memory()
         start, cpu = time.monotonic(), self.follower.cpu_seconds()
-        idle = (cpu - idle_from) / self.idle_seconds
         self.at_leader.reassign(TOPIC, [self.leader.number, self.follower.number])
         self.await_replicas(lambda replicas, in_sync: len(in_sync) == 2)
         wall, cpu = time.monotonic() - start, self.follower.cpu_seconds() - cpu
@@ -64,6 +65,7 @@ class Setup:
 
     def ours(self):
         """CPU seconds a GiB of kmirrord; GB/s."""
+        touch_memory()
         start, cpu = time.monotonic(), self.standby.cpu_seconds()
         self.standby.cli("start", "m", "--topics", TOPIC)
         self.at_standby.await_end(TOPIC, self.end, PATIENCE_SECONDS)
@@ -103,7 +105,6 @@ def measure(bench):
             turns = [(theirs, setup.theirs), (ours, setup.ours)]
             for values, turn in turns if number % 2 else reversed(turns):
                 os.sync()
-                touch_memory()
                 values.append(turn())
     empty(bench.data)
     warming.append(theirs[0][0])

@@ -58,6 +58,7 @@ class Setup:
         """CPU seconds a GiB of MirrorMaker 2, of the Kafka it writes to, and of the source; GB/s."""
         processes = (self.maker, self.target.node, self.source.node)
         before = self.at_target.end_offset(TOPIC)
+        touch_memory()
         self.maker.resume()
         first = self.at_target.await_end(TOPIC, before + 1, PATIENCE_SECONDS)
         start, cpu = time.monotonic(), [each.cpu_seconds() for each in processes]
@@ -74,6 +75,7 @@ class Setup:
         """CPU seconds a GiB of kmirrord and of the source; GB/s."""
         processes = (self.standby, self.source.node)
         before = self.at_standby.end_offset(TOPIC)
+        touch_memory()
         start, cpu = time.monotonic(), [each.cpu_seconds() for each in processes]
         self.standby.cli("resume", "m", "--topics", TOPIC)
         self.at_standby.await_end(TOPIC, self.end, PATIENCE_SECONDS)
@@ -124,7 +126,6 @@ def measure(bench):
             turns = [(theirs, setup.theirs), (ours, setup.ours)]
             for values, turn in turns if number % 2 else reversed(turns):
                 os.sync()
-                touch_memory()
                 values.append(turn())
             setup.forget()
         idle_theirs, idle_ours = setup.idle(2 if bench.quick else 10)
