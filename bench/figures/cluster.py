@@ -11,7 +11,7 @@ import struct
 import subprocess
 import time
 
-from .process import cpu_seconds, peak_memory
+from .process import cpu_seconds, die_with_parent, peak_memory
 
 # The topic, or its leader, is not there (yet): UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE,
 # NOT_LEADER_OR_FOLLOWER.
@@ -73,7 +73,8 @@ class Broker:
                        "log.retention.ms=-1\nmessage.max.bytes=67108864\n" +
                        "".join(line + "\n" for line in options))
         self.process = subprocess.Popen([os.path.join(binaries, "kmirrord"), "--config", config],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        preexec_fn=die_with_parent)
         line = self.process.stdout.readline()
         match = re.match(r"kmirrord ready (\S+):(\d+) cluster", line)
         if not match:

@@ -5,7 +5,6 @@ the cheapest: its other two connectors, heartbeats and checkpoints, are left out
 so that a figure fills the source meanwhile and measures a process whose compilers are warm. Defaults hold but
 for what one broker a cluster needs: docs/decisions/0013.
 """
-import ctypes
 import http.client
 import json
 import os
@@ -16,7 +15,7 @@ import time
 
 from .cluster import free_port
 from .kafka import SCRIPT, Unavailable
-from .process import cpu_seconds, peak_memory
+from .process import cpu_seconds, die_with_parent, peak_memory
 
 JVM = "-Xms256m -Xmx2g -XX:+UseG1GC -XX:MaxGCPauseMillis=20"
 NAME = "mirror"
@@ -149,9 +148,3 @@ def properties(path, values):
     with open(path, "w") as file:
         file.writelines(f"{key}={value}\n" for key, value in values.items())
     return path
-
-
-def die_with_parent():
-    """A bench that is killed leaves no JVM of gigabytes behind."""
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
