@@ -38,7 +38,7 @@ class Setup:
         stack.callback(self.standby.stop)
         self.at_leader, self.at_standby = Client(self.leader), Client(self.standby)
         self.at_leader.create_topic(TOPIC, node=self.leader.number)
-        self.at_leader.await_end(TOPIC, 0, seconds=60)
+        self.at_leader.wait_for_leaders(TOPIC, 1)
         batches = round(2**30 / (RECORDS * VALUE))
         self.at_leader.produce(TOPIC, 0, batch_of_records(RECORDS, VALUE, int(time.time() * 1000)), batches, window=16)
         self.end = batches * RECORDS

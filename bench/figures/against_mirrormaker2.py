@@ -37,7 +37,7 @@ class Setup:
         self.batch = batch_of_records(RECORDS, VALUE, int(time.time() * 1000))
         self.end = 0
         self.at_source.create_topic(TOPIC)
-        self.at_source.await_end(TOPIC, 0, seconds=60)
+        self.at_source.wait_for_leaders(TOPIC, 1)
         self.fill(1)
         self.maker = started(stack, MirrorMaker(os.path.join(bench.data, "maker"), self.source.bootstrap,
                                                 self.target.bootstrap, [TOPIC]))

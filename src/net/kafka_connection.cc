@@ -18,6 +18,7 @@
 namespace kmirror::net {
 namespace {
 
+using fetcher::ConnectionCounters;
 using fetcher::OutgoingRequest;
 using fetcher::ResponseSink;
 
@@ -282,6 +283,7 @@ void KafkaConnection::SendNext() {
 
 void KafkaConnection::Flush() {
   while (out_sent_ < out_.size()) {
+    Count(&ConnectionCounters::sends);
     const ssize_t sent = send(fd_, out_.data() + out_sent_, out_.size() - out_sent_, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
@@ -315,6 +317,7 @@ void KafkaConnection::Resume() {
 // ---- Receiving.
 
 void KafkaConnection::OnReady(uint32_t events) noexcept {
+  Count(&ConnectionCounters::wakeups);
   if (state_ == State::kConnecting) {
     OnConnected();
     return;
@@ -345,6 +348,7 @@ bool KafkaConnection::ReadHeader() {
   const size_t least = flexible ? 9 : 8;
   const size_t want = header_.size() < least ? least - header_.size() : 1;
   uint8_t bytes[16];
+  Count(&ConnectionCounters::receives);
   const ssize_t got = recv(fd_, bytes, want, MSG_DONTWAIT);
   if (got == 0) {
     Fail({ErrorCode::kDisconnected, "closed by the broker"});
@@ -412,6 +416,7 @@ bool KafkaConnection::ReadBody(bool* would_block) {
     return false;
   }
   const size_t want = std::min(room.size(), body_left_);
+  Count(&ConnectionCounters::receives);
   const ssize_t got = recv(fd_, room.data(), want, MSG_DONTWAIT);
   if (got == 0) {
     Fail({ErrorCode::kDisconnected, "closed by the broker within an answer"});
@@ -467,6 +472,7 @@ void KafkaConnection::PrepareWait() {
         std::min({room.size(), body_left_, static_cast<size_t>(kMarkMax)}));
   }
   SetMark(mark);
+  Count(&ConnectionCounters::option_calls);
   const int on = 1;
   setsockopt(fd_, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
   SetInterest(host::Lane::kReadable | (out_sent_ < out_.size() ? host::Lane::kWritable : 0));
@@ -484,6 +490,7 @@ void KafkaConnection::SetInterest(uint32_t events) {
 
 void KafkaConnection::SetMark(int bytes) {
   if (bytes == mark_) return;
+  Count(&ConnectionCounters::option_calls);
   if (setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0) mark_ = bytes;
 }
 
