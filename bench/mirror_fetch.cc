@@ -1,9 +1,10 @@
 // The product on the same stream as reference_loop: a MirrorFetcherManager over TCP, appending to
 // the storage of kmirrord.
 //
-//   mirror_fetch TOTAL_MIB DIR
+//   mirror_fetch TOTAL_MIB DIR [--tls]
 // Prints: BYTES CPU_SECONDS WALL_SECONDS (CPU of the fetcher's lane). Runs from the first byte
-// asked for to the last one appended; connecting is not counted, as in the reference.
+// asked for to the last one appended; connecting is not counted, as in the reference. With --tls
+// the bytes come over TLS 1.3, from a process between the sender and us.
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@
 #include <string>
 
 #include "bench/reference/sender.h"
+#include "bench/tls_relay.h"
 #include "broker/storage/partition_log.h"
 #include "src/fetcher/mirror_fetcher_manager.h"
 #include "src/net/epoll_runtime.h"
@@ -127,8 +129,9 @@ class Events : public fetcher::FetchEvents {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: mirror_fetch TOTAL_MIB DIR\n");
+  const bool with_tls = argc == 4 && std::string(argv[3]) == "--tls";
+  if (argc != 3 && !with_tls) {
+    std::fprintf(stderr, "usage: mirror_fetch TOTAL_MIB DIR [--tls]\n");
     return 2;
   }
   bench::SenderOptions sender_options;
@@ -141,6 +144,14 @@ int main(int argc, char** argv) {
   const int listening = bench::Listen(&port);
   const pid_t sender = fork();
   if (sender == 0) bench::RunSender(listening, sender_options);
+  std::shared_ptr<fetcher::TlsOptions> tls;
+  bench::TlsRelay relay;
+  if (with_tls) {
+    relay = bench::StartTlsRelay(port, sender_options.cpu);
+    port = relay.port;
+    tls = std::make_shared<fetcher::TlsOptions>();
+    tls->truststore_certificates = relay.certificate;
+  }
 
   const int64_t total = static_cast<int64_t>(bench::TotalBytes(sender_options));
   broker::PartitionLog::Options log_options;
@@ -165,6 +176,7 @@ int main(int argc, char** argv) {
   lane->Post([&] {
     auto config = std::make_shared<fetcher::MirrorSourceConfig>();
     config->mirror = "bench";
+    config->tls = tls;
     config->fetch_response_max_bytes = config->fetch_max_bytes = 10 << 20;
     manager->SetMirror(config);
     fetcher::FetchAssignment assignment;
@@ -191,6 +203,7 @@ int main(int argc, char** argv) {
   closed.get_future().wait();
   lane.reset();
   waitpid(sender, nullptr, 0);
+  if (with_tls) waitpid(relay.pid, nullptr, 0);
   log.reset();
   *opened = nullptr;
   std::filesystem::remove_all(root);
