@@ -568,7 +568,7 @@ bool KafkaConnection::ReadBody(bool* would_block) {
   }
   if (body_left_ == 0) return FinishAnswer();
   // Wait for the mark instead of taking what trickles in.
-  *would_block = tls_ == nullptr || !tls_->HasInput();
+  *would_block = tls_ == nullptr || !(tls_->HasInput() || tls_->InputWasFull());
   return true;
 }
 

@@ -184,6 +184,7 @@ void TlsStream::Received(size_t bytes) {
   assert(bytes > 0 && bytes <= input_capacity_);
   input_end_ = bytes;
   needs_input_ = false;
+  input_was_full_ = bytes == input_capacity_;
   received_any_ = true;
 }
 

@@ -33,7 +33,7 @@ class TlsStream {
   };
   // At most this much of what a peer says can wait in a record that is not complete.
   static constexpr size_t kRecordMaxBytes = 16384;
-  static constexpr size_t kInputMaxBytes = 256 << 10;
+  static constexpr size_t kInputMaxBytes = 512 << 10;
 
   // `host`: whose certificate it must be, and what the peer is told we are looking for.
   static Result<std::unique_ptr<TlsStream>> Create(std::shared_ptr<const TlsContext> context,
@@ -48,6 +48,8 @@ class TlsStream {
   void Received(size_t bytes);  // > 0, at the start of what InputRoom gave
   // Another Handshake or Read may succeed without more bytes of the peer.
   bool HasInput() const { return !needs_input_; }
+  // The last Received filled the room: there is likely more where it came from.
+  bool InputWasFull() const { return input_was_full_; }
   bool received_any() const { return received_any_; }
 
   // kOk: agreed, the peer is who it should be.
@@ -86,6 +88,7 @@ class TlsStream {
   std::string untrusted_;  // why the peer's certificate was refused
   Status error_;
   bool needs_input_ = true;
+  bool input_was_full_ = false;
   bool received_any_ = false;
   bool agreed_ = false;
 };
