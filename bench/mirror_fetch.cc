@@ -1,10 +1,15 @@
-// The product on the same stream as reference_loop: a MirrorFetcherManager over TCP, appending to
-// the storage of kmirrord.
+// The product on the streams of the references: a MirrorFetcherManager over TCP, appending to the
+// storage of kmirrord.
 //
-//   mirror_fetch TOTAL_MIB DIR [--tls]
-// Prints: BYTES CPU_SECONDS WALL_SECONDS (CPU of the fetcher's lane). Runs from the first byte
-// asked for to the last one appended; connecting is not counted, as in the reference. With --tls
-// the bytes come over TLS 1.3, from a process between the sender and us.
+//   mirror_fetch BATCH_BYTES TOTAL_MIB DIR [--tls]
+//     from the sender that reference_loop has; runs from the first byte asked for to the last one
+//     appended; connecting is not counted, as in the reference. With --tls the bytes come over TLS
+//     1.3, from a process between the sender and us
+//   mirror_fetch HOST PORT TOPIC_ID_HEX END[,END...] ANSWER_BYTES DIR [STAMPS]
+//     partitions 0.. of a topic "t" of a real broker until each has reached its END, as
+//     kafka_copier. STAMPS receives lines "END_OFFSET NANOSECONDS" (CLOCK_MONOTONIC) after each
+//     append to partition 0, when readers can see it; the first at once, the others at the end
+// Prints: BYTES CPU_SECONDS WALL_SECONDS (CPU of the fetcher's lane).
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,14 +17,16 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/reference/sender.h"
+#include "bench/storage_log.h"
 #include "bench/tls_relay.h"
-#include "broker/storage/partition_log.h"
 #include "src/fetcher/mirror_fetcher_manager.h"
 #include "src/net/epoll_runtime.h"
 #include "src/net/tcp_transport.h"
@@ -37,57 +44,11 @@ double Cpu(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// The storage behind the seam. Measures on the lane that appends: from the first append's answer on
-// would miss the first receive, so the CPU time of the thread at its start is taken as the zero.
-class BenchLog : public host::PartitionLog {
- public:
-  BenchLog(std::shared_ptr<broker::PartitionLog> log, int64_t target)
-      : log_(std::move(log)), target_(target) {}
-
-  host::AppendResult AppendMirrored(const host::MirroredSet& set,
-                                    host::AppendDone*) noexcept override {
-    const Status status = log_->AppendMirrored(set.bytes, set.batches, set.expected_end_offset,
-                                               set.local_leader_epoch);
-    if (!status.ok()) {
-      std::fprintf(stderr, "%s\n", status.ToString().c_str());
-      std::exit(1);
-    }
-    const int64_t end = set.batches.back().last_offset + 1;
-    if (end >= target_) done.set_value(Cpu(RUSAGE_THREAD));
-    return {host::AppendCode::kOk, end};
-  }
-  host::LogView View() const noexcept override {
-    const broker::LogPositions at = log_->Positions();
-    host::LogView view;
-    view.log_start = at.log_start;
-    view.last_stable_offset = at.last_stable;
-    view.high_watermark = at.high_watermark;
-    view.end = at.log_end;
-    view.last_batch_epoch = at.last_batch_epoch;
-    return view;
-  }
-  std::vector<host::OpenTransaction> OpenTransactions() const override { return {}; }
-  std::vector<host::EpochEntry> Epochs() const override { return {}; }
-  host::EpochEnd EndOffsetForEpoch(int32_t) const override { return {}; }
-  int32_t EpochBefore(int64_t) const override { return -1; }
-  int64_t MaxProducerId() const override { return -1; }
-  bool EndsWithReset() const override { return false; }
-  void AppendAbort(const host::OpenTransaction&, int32_t, host::Completion) override {}
-  void AppendReset(int32_t, host::Completion) override {}
-  void Truncate(int64_t, int32_t, host::Completion) override {}
-  void RestartAt(int64_t, int32_t, host::Completion) override {}
-  Status RaiseLogStart(int64_t) noexcept override { return {}; }
-  void AwaitReplicated(int32_t, host::Completion) override {}
-  void AwaitTruncated(bool, int32_t, host::Completion) override {}
-  void Sync(host::Completion) override {}
-  Status SetLocalWrites(host::LocalWrites, int32_t, int64_t) noexcept override { return {}; }
-
-  std::promise<double> done;
-
- private:
-  const std::shared_ptr<broker::PartitionLog> log_;
-  const int64_t target_;
-};
+int64_t Nanoseconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
 
 // Pins fetcher lanes to the receiver's processor.
 class PinnedRuntime : public net::EpollRuntime {
@@ -112,63 +73,47 @@ class PinnedRuntime : public net::EpollRuntime {
   }
 };
 
-class Events : public fetcher::FetchEvents {
- public:
-  void OnFetching(const TopicIdPartition&) override {}
-  void OnStopped(const fetcher::FetchStopped& stopped) override {
-    std::fprintf(stderr, "stopped: %s\n", stopped.message.c_str());
-    std::exit(1);
-  }
-  void OnEpochNear(const TopicIdPartition&, int32_t) override {}
-  void OnGap(const TopicIdPartition&, int64_t, int64_t) override {}
-  void OnSourceTrouble(const std::string&, const std::string& reason) override {
-    std::fprintf(stderr, "trouble: %s\n", reason.c_str());
-  }
+// What is fetched, and how far.
+struct Job {
+  HostPort source{"127.0.0.1", 0};
+  Uuid topic_id;
+  std::vector<int64_t> ends;  // by partition
+  int32_t answer_bytes = 10 << 20;
+  std::string directory;
+  std::FILE* stamps = nullptr;
+  std::shared_ptr<const fetcher::TlsOptions> tls;
 };
 
-}  // namespace
+[[noreturn]] void Refuse(const std::string& what) {
+  std::fprintf(stderr, "mirror_fetch: %s\n", what.c_str());
+  std::exit(1);
+}
 
-int main(int argc, char** argv) {
-  const bool with_tls = argc == 4 && std::string(argv[3]) == "--tls";
-  if (argc != 3 && !with_tls) {
-    std::fprintf(stderr, "usage: mirror_fetch TOTAL_MIB DIR [--tls]\n");
-    return 2;
+// Answers the CPU seconds of the fetcher's lane; `wall` the seconds passed.
+double Run(const Job& job, double* wall) {
+  // When every log has reached its target; taken on the lane that appends. The CPU time of the
+  // thread at its start is the zero: from the first append on would miss the first receive.
+  std::promise<double> finished;
+  size_t logs_left = job.ends.size();  // the fetcher's lane alone
+  std::vector<std::shared_ptr<bench::StorageLog>> logs;
+  for (size_t i = 0; i < job.ends.size(); ++i) {
+    const auto appended = [&, target = job.ends[i], stamps = i == 0 ? job.stamps : nullptr](
+                              int64_t before, int64_t end) {
+      if (stamps != nullptr) {
+        std::fprintf(stamps, "%ld %ld\n", static_cast<long>(end), static_cast<long>(Nanoseconds()));
+        if (before == 0) std::fflush(stamps);  // whoever waits for the start sees it
+      }
+      if (before < target && end >= target && --logs_left == 0) {
+        finished.set_value(Cpu(RUSAGE_THREAD));
+      }
+    };
+    logs.push_back(std::make_shared<bench::StorageLog>(
+        bench::NewLog(job.directory + "/t-" + std::to_string(i)), appended));
   }
-  bench::SenderOptions sender_options;
-  sender_options.total_bytes = std::strtoul(argv[1], nullptr, 10) << 20;
-  const std::string root = std::string(argv[2]) + "/mirror-" + std::to_string(getpid());
-  const std::string directory = root + "/t-0";
-  std::filesystem::create_directories(directory);
-
-  uint16_t port = 0;
-  const int listening = bench::Listen(&port);
-  const pid_t sender = fork();
-  if (sender == 0) bench::RunSender(listening, sender_options);
-  std::shared_ptr<fetcher::TlsOptions> tls;
-  bench::TlsRelay relay;
-  if (with_tls) {
-    relay = bench::StartTlsRelay(port, sender_options.cpu);
-    port = relay.port;
-    tls = std::make_shared<fetcher::TlsOptions>();
-    tls->truststore_certificates = relay.certificate;
-  }
-
-  const int64_t total = static_cast<int64_t>(bench::TotalBytes(sender_options));
-  broker::PartitionLog::Options log_options;
-  log_options.directory = directory;
-  log_options.topic = "t";
-  auto opened = broker::PartitionLog::Open(log_options);
-  if (!opened.ok() || !(*opened)->BecomeLeader(10, false).ok()) {
-    std::fprintf(stderr, "open: %s\n", opened.status().ToString().c_str());
-    return 1;
-  }
-  const int64_t target = total / static_cast<int64_t>(sender_options.batch_bytes) *
-                         bench::kRecordsPerBatch;
-  auto log = std::make_shared<BenchLog>(*opened, target);
 
   PinnedRuntime runtime;
   net::TcpTransport transport;
-  Events events;
+  bench::FetchTrouble events;
   auto lane = runtime.NewLane("coordinator");
   auto manager = std::make_unique<fetcher::MirrorFetcherManager>(
       &runtime, lane.get(), &events, &transport, fetcher::MirrorFetcherManager::Options{1, 1});
@@ -176,23 +121,23 @@ int main(int argc, char** argv) {
   lane->Post([&] {
     auto config = std::make_shared<fetcher::MirrorSourceConfig>();
     config->mirror = "bench";
-    config->tls = tls;
-    config->fetch_response_max_bytes = config->fetch_max_bytes = 10 << 20;
+    config->tls = job.tls;
+    config->fetch_response_max_bytes = config->fetch_max_bytes = job.answer_bytes;
     manager->SetMirror(config);
-    fetcher::FetchAssignment assignment;
-    assignment.partition.topic_id.bytes.fill(bench::kTopicIdByte);
-    assignment.topic = "t";
-    assignment.leader_id = 1;
-    assignment.leader = {"127.0.0.1", port};
-    assignment.source_leader_epoch = 0;
-    assignment.local_leader_epoch = 10;
-    assignment.log = log;
-    manager->Add("bench", assignment);
+    for (size_t i = 0; i < logs.size(); ++i) {
+      fetcher::FetchAssignment assignment;
+      assignment.partition = {job.topic_id, static_cast<int32_t>(i)};
+      assignment.topic = "t";
+      assignment.leader_id = 1;
+      assignment.leader = job.source;
+      assignment.source_leader_epoch = 0;
+      assignment.local_leader_epoch = 10;
+      assignment.log = logs[i];
+      manager->Add("bench", assignment);
+    }
   });
-  const double cpu = log->done.get_future().get();
-  const double wall =
-      std::chrono::duration<double>(runtime.MonotonicNow() - start).count();
-  std::printf("%ld %.6f %.6f\n", static_cast<long>(total), cpu, wall);
+  const double cpu = finished.get_future().get();
+  *wall = std::chrono::duration<double>(runtime.MonotonicNow() - start).count();
   std::promise<void> closed;
   lane->Post([&] {
     manager->Shutdown([&] {
@@ -202,9 +147,74 @@ int main(int argc, char** argv) {
   });
   closed.get_future().wait();
   lane.reset();
-  waitpid(sender, nullptr, 0);
-  if (with_tls) waitpid(relay.pid, nullptr, 0);
-  log.reset();
-  *opened = nullptr;
+  return cpu;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool with_tls = argc == 5 && std::string(argv[4]) == "--tls";
+  if (with_tls) argc = 4;
+  if (argc != 4 && argc != 7 && argc != 8) {
+    std::fprintf(stderr,
+                 "usage: mirror_fetch BATCH_BYTES TOTAL_MIB DIR [--tls]\n"
+                 "       mirror_fetch HOST PORT TOPIC_ID_HEX END[,END...] ANSWER_BYTES DIR "
+                 "[STAMPS]\n");
+    return 2;
+  }
+  const std::string root =
+      std::string(argc == 4 ? argv[3] : argv[6]) + "/mirror-" + std::to_string(getpid());
+  Job job;
+  job.directory = root;
+  pid_t sender = -1;
+  bench::TlsRelay relay;
+  if (argc == 4) {
+    bench::SenderOptions options;
+    options.batch_bytes = std::strtoul(argv[1], nullptr, 10);
+    options.total_bytes = std::strtoul(argv[2], nullptr, 10) << 20;
+    if (options.batch_bytes < 128 || options.batch_bytes > options.answer_bytes) {
+      Refuse("BATCH_BYTES is 128 to 10 MiB");
+    }
+    uint16_t port = 0;
+    const int listening = bench::Listen(&port);
+    sender = fork();
+    if (sender == 0) bench::RunSender(listening, options);
+    if (with_tls) {
+      relay = bench::StartTlsRelay(port, options.cpu);
+      port = relay.port;
+      auto tls = std::make_shared<fetcher::TlsOptions>();
+      tls->truststore_certificates = relay.certificate;
+      job.tls = std::move(tls);
+    }
+    job.source.port = port;
+    job.topic_id.bytes.fill(bench::kTopicIdByte);
+    job.ends = {static_cast<int64_t>(bench::TotalBytes(options) / options.batch_bytes) *
+                bench::kRecordsPerBatch};
+  } else {
+    job.source = {argv[1], std::atoi(argv[2])};
+    const std::string id = argv[3];
+    if (id.size() != 32) Refuse("a topic id has 32 hexadecimal digits");
+    for (size_t i = 0; i < job.topic_id.bytes.size(); ++i) {
+      job.topic_id.bytes[i] = static_cast<uint8_t>(std::stoi(id.substr(2 * i, 2), nullptr, 16));
+    }
+    for (char* at = argv[4]; *at != 0;) {
+      job.ends.push_back(std::strtol(at, &at, 10));
+      if (*at == ',') ++at;
+    }
+    job.answer_bytes = std::atoi(argv[5]);
+    if (argc == 8 && (job.stamps = std::fopen(argv[7], "w")) == nullptr) Refuse(argv[7]);
+  }
+
+  double wall = 0;
+  const double cpu = Run(job, &wall);
+  uintmax_t bytes = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().extension() == ".log") bytes += entry.file_size();
+  }
+  std::printf("%ju %.6f %.6f\n", bytes, cpu, wall);
+  if (job.stamps != nullptr) std::fclose(job.stamps);
+  for (const pid_t child : {sender, relay.pid}) {
+    if (child > 0) waitpid(child, nullptr, 0);
+  }
   std::filesystem::remove_all(root);
 }

@@ -15,6 +15,7 @@
 #include "broker/main_adopt.h"
 #include "broker/main_serve.h"
 #include "broker/storage/log_manager.h"
+#include "src/base/config_value.h"
 
 namespace kmirror::broker {
 namespace {
@@ -162,6 +163,11 @@ int Main(int argc, char** argv) {
           ->capture_default_str();
   auto* metrics =
       app.add_option("--metrics", arguments.metrics, "With --dev: HOST:PORT of /metrics");
+  for (CLI::Option* option : {listen, metrics}) {
+    option->check([](const std::string& text) {
+      return ParseHostPort(text, 0) ? std::string() : "\"" + text + "\" is not HOST:PORT";
+    });
+  }
   file->excludes(dev);
   for (CLI::Option* option : {data, listen, metrics}) option->needs(dev);
 
@@ -175,6 +181,10 @@ int Main(int argc, char** argv) {
                   "Also __consumer_offsets, __transaction_state and __share_group_state");
   app.require_subcommand(0, 1);
   app.footer("Exit codes: 0 done, 1 failed, 2 bad usage.");
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("kmirrord: ") + error.what() +
+           "\n  next: kmirrord --help lists the options\n";
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 
 from .process import cpu_seconds, peak_memory
 
@@ -29,7 +30,11 @@ def crc32c(data):
 
 
 def varint(value):
-    value = (value << 1) ^ (value >> 63)
+    return varnat((value << 1) ^ (value >> 63))
+
+
+def varnat(value):
+    """An unsigned varint."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -51,6 +56,7 @@ class Broker:
 
     def __init__(self, binaries, folder, options=()):
         self.binaries = binaries
+        self.folder = folder
         self.data = os.path.join(folder, "data")
         os.makedirs(folder, exist_ok=True)
         self.log = open(os.path.join(folder, "log"), "w")
@@ -102,15 +108,47 @@ def string(text):
     return struct.pack(">h", len(text)) + text.encode()
 
 
+class Cursor:
+    """Reads the fields of a flexible answer, one after another."""
+
+    def __init__(self, data, at=0):
+        self.data, self.at = data, at
+
+    def take(self, size):
+        self.at += size
+        return self.data[self.at - size:self.at]
+
+    def skip(self, size):
+        self.at += size
+
+    def number(self, size):
+        return int.from_bytes(self.take(size), "big", signed=True)
+
+    def varnat(self):
+        value, shift = 0, 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def tags(self):
+        for _ in range(self.varnat()):
+            self.varnat()
+            self.skip(self.varnat())
+
+
 class Client:
-    """One connection; requests with header version 1."""
+    """One connection."""
 
     def __init__(self, broker):
         self.socket = socket.create_connection((broker.host, broker.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def frame(self, key, version, body):
-        head = struct.pack(">hhi", key, version, 1) + string("bench")
+    def frame(self, key, version, body, flexible=False):
+        head = struct.pack(">hhi", key, version, 1) + string("bench") + bytes(flexible)
         return struct.pack(">i", len(head) + len(body)) + head + body
 
     def receive(self):
@@ -134,6 +172,58 @@ class Client:
         error = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(name))[0]
         if error != 0:
             raise RuntimeError(f"create {name}: error {error}")
+
+    def metadata(self, name):
+        """Metadata 12 of one topic: (error, topic id in hexadecimal, [leader of each partition])."""
+        body = struct.pack(">b", 2) + bytes(16) + varnat(len(name) + 1) + name.encode() + bytes(4)
+        self.socket.sendall(self.frame(3, 12, body, flexible=True))
+        at = Cursor(self.receive(), 1 + 4)
+        for _ in range(at.varnat() - 1):  # brokers
+            at.skip(4)
+            at.skip(at.varnat() - 1)
+            at.skip(4)
+            at.skip(max(at.varnat() - 1, 0))
+            at.tags()
+        at.skip(at.varnat() - 1)
+        at.skip(4)
+        if at.varnat() != 2:
+            raise RuntimeError("metadata of another number of topics than asked for")
+        error = at.number(2)
+        at.skip(max(at.varnat() - 1, 0))
+        topic_id = at.take(16).hex()
+        at.skip(1)
+        leaders = {}
+        for _ in range(at.varnat() - 1):
+            failed, index, leader = at.number(2), at.number(4), at.number(4)
+            leaders[index] = leader if failed == 0 else -1
+            at.skip(4)
+            for _ in range(3):
+                at.skip(4 * (at.varnat() - 1))
+            at.tags()
+        return error, topic_id, leaders
+
+    def topic_id(self, name):
+        error, topic_id, _ = self.metadata(name)
+        if error != 0:
+            raise RuntimeError(f"metadata of {name}: error {error}")
+        return topic_id
+
+    def wait_for_leaders(self, name, partitions, seconds=60):
+        """Until each partition answers ListOffsets: metadata names leaders before they serve."""
+        end = time.monotonic() + seconds
+        while True:
+            body = struct.pack(">ii", -1, 1) + string(name) + struct.pack(">i", partitions)
+            for partition in range(partitions):
+                body += struct.pack(">iq", partition, -1)
+            self.socket.sendall(self.frame(2, 1, body))
+            answer = self.receive()
+            at = 4 + 2 + len(name) + 4
+            errors = [struct.unpack_from(">h", answer, at + 22 * i + 4)[0] for i in range(partitions)]
+            if not any(errors):
+                return
+            if time.monotonic() > end:
+                raise RuntimeError(f"{name} has no leaders after {seconds} s: errors {errors}")
+            time.sleep(0.02)
 
     def produce_frame(self, topic, partition, batch):
         body = struct.pack(">hhii", -1, 1, 30000, 1) + string(topic)

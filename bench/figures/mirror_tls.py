@@ -20,10 +20,11 @@ WHAT = "CPU seconds a GiB of a fetcher over TLS 1.3 against plain text and opens
 GOAL = 0.7
 CIPHER = "aes-256-gcm"
 RECORD = 16384
+BATCH = 16384
 
 
 def fetch(bench, mib, *options):
-    command = [os.path.join(bench.binaries, "mirror_fetch"), str(mib), bench.data, *options]
+    command = [os.path.join(bench.binaries, "mirror_fetch"), str(BATCH), str(mib), bench.data, *options]
     out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     size, cpu, _ = out.split()
     return float(cpu) / int(size) * 2**30

@@ -506,7 +506,6 @@ Status PartitionLog::Impl::WritePartLocked(std::span<const iovec> pieces,
     Status reloaded = LoadProducersLocked(log_end_, -1);
     return reloaded.ok() ? applied : GoOfflineLocked(reloaded);
   }
-  int64_t position = start;
   for (const BatchInfo& batch : batches) {
     if (batch.magic < 2) {
       if (!epochs_.empty()) epochs_dirty_ = true;
@@ -514,10 +513,9 @@ Status PartitionLog::Impl::WritePartLocked(std::span<const iovec> pieces,
     } else if (epochs_.Assign(batch.leader_epoch, batch.base_offset)) {
       epochs_dirty_ = true;
     }
-    segment.Index(batch, position, config_.index_interval_bytes);
-    position += batch.bytes;
   }
-  segment.set_size(position);
+  segment.Index(batches, start, config_.index_interval_bytes);
+  segment.set_size(start + bytes);
   const BatchInfo& last = batches.back();
   log_end_ = last.last_offset + 1;
   last_batch_epoch_ = last.leader_epoch;

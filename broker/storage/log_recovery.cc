@@ -338,7 +338,7 @@ Status PartitionLog::Impl::ScanLocked(size_t index, bool clean, const std::strin
       if (batch.magic < 2) epochs_.Clear();  // as its append did
       if (epochs_.Assign(batch.leader_epoch, batch.base_offset)) epochs_dirty_ = true;
     }
-    segment.Index(batch, scanner->batch_position(), config_.index_interval_bytes);
+    segment.Index({&batch, 1}, scanner->batch_position(), config_.index_interval_bytes);
     valid = scanner->position();
     end = batch.last_offset + 1;
   }

@@ -47,9 +47,10 @@ class Segment {
   void set_size(int64_t bytes) { size_.store(bytes, std::memory_order_release); }
   LogFile& log_file() { return log_; }
 
-  // Accounts for a batch that was written at `position`; entries go to the indexes as Kafka's do
-  // (2.6): before it is counted, if more than `interval` bytes lie behind the last entry.
-  void Index(const log::BatchInfo& batch, int64_t position, int64_t interval);
+  // Accounts for batches that were written one behind the other from `position` on; entries go to
+  // the indexes as Kafka's do (2.6): before a batch is counted, if more than `interval` bytes lie
+  // behind the last entry.
+  void Index(std::span<const log::BatchInfo> batches, int64_t position, int64_t interval);
   // Adds the pair of the greatest timestamp to the time index if it is missing.
   void CloseTimeIndex();
   Status SaveIndexes();

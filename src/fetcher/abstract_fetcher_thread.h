@@ -305,6 +305,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
 
   void FlushDeferred();
   void ProcessQueue(const TopicIdPartition& key);
+  void CountAppended(const FetchedSet& set);
   void RollBack(const TopicIdPartition& key, Partition& partition);
   void SettleAnswer(const TopicIdPartition& key);
   void ClearQueue(Partition& partition);

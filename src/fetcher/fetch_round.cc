@@ -455,17 +455,21 @@ void AbstractFetcherThread::ProcessQueue(const TopicIdPartition& key) {
       RollBack(key, *partition);
       return;
     }
-    const FetchedSet& done = *partition->queue.front().set;
-    int64_t records = 0;
-    for (const log::BatchInfo& batch : done.batches) records += batch.count;
-    FetcherStats::Add(stats_->bytes, static_cast<int64_t>(done.size));
-    FetcherStats::Add(stats_->batches, static_cast<int64_t>(done.batches.size()));
-    FetcherStats::Add(stats_->records, records);
+    CountAppended(*partition->queue.front().set);
     parser_.Recycle(std::move(partition->queue.front().set));
     partition->queue.pop_front();
     --held_sets_;
   }
   SettleAnswer(key);
+}
+
+void AbstractFetcherThread::CountAppended(const FetchedSet& set) {
+  int64_t records = 0;
+  for (const log::BatchInfo& batch : set.batches) records += batch.count;
+  FetcherStats::Add(stats_->bytes, static_cast<int64_t>(set.size));
+  FetcherStats::Add(stats_->batches, static_cast<int64_t>(set.batches.size()));
+  FetcherStats::Add(stats_->records, records);
+  FetcherStats::Add(stats_->appends, 1);
 }
 
 void AbstractFetcherThread::SetProcessed(const TopicIdPartition& key, uint64_t generation,
@@ -476,13 +480,7 @@ void AbstractFetcherThread::SetProcessed(const TopicIdPartition& key, uint64_t g
   QueuedSet front = std::move(partition->queue.front());
   partition->queue.pop_front();
   --held_sets_;
-  if (result == Processed::kDone) {
-    int64_t records = 0;
-    for (const log::BatchInfo& batch : front.set->batches) records += batch.count;
-    FetcherStats::Add(stats_->bytes, static_cast<int64_t>(front.set->size));
-    FetcherStats::Add(stats_->batches, static_cast<int64_t>(front.set->batches.size()));
-    FetcherStats::Add(stats_->records, records);
-  }
+  if (result == Processed::kDone) CountAppended(*front.set);
   parser_.Recycle(std::move(front.set));
   if (partition->removing) {
     FinishRemoval(key);

@@ -22,7 +22,7 @@ constexpr int kMaxMoves = 5;
 struct NamedCounter {
   std::string_view name;
   std::string_view help;
-  FetcherStats::Counter FetcherStats::*counter;
+  FetcherStats::Counter FetcherStats::* counter;
 };
 constexpr std::array kCounters = {
     NamedCounter{"kmirror_fetch_bytes_total", "Bytes appended from the source",
@@ -30,6 +30,17 @@ constexpr std::array kCounters = {
     NamedCounter{"kmirror_fetch_batches_total", "Batches appended", &FetcherStats::batches},
     NamedCounter{"kmirror_fetch_records_total", "Records appended, by the batches' headers",
                  &FetcherStats::records},
+    NamedCounter{"kmirror_fetch_appends_total", "Appends to logs: one write each",
+                 &FetcherStats::appends},
+    NamedCounter{"kmirror_fetch_wakeups_total", "Times a connection of a fetcher was ready",
+                 &FetcherStats::wakeups},
+    NamedCounter{"kmirror_fetch_receives_total", "System calls of fetchers that receive",
+                 &FetcherStats::receives},
+    NamedCounter{"kmirror_fetch_sends_total", "System calls of fetchers that send",
+                 &FetcherStats::sends},
+    NamedCounter{"kmirror_fetch_option_calls_total",
+                 "System calls of fetchers that set low-water marks and quick acknowledgements",
+                 &FetcherStats::option_calls},
     NamedCounter{"kmirror_fetch_requests_total", "Fetch requests sent", &FetcherStats::requests},
     NamedCounter{"kmirror_fetch_failed_requests_total", "Connections or requests that failed",
                  &FetcherStats::failed_requests},
@@ -335,6 +346,7 @@ MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) 
   slot->lane = runtime_->NewLane(settings.name);
   slot->owner = std::make_unique<Owner>(lane_, door_, record.mirror);
   slot->stats = std::make_shared<FetcherStats>();
+  settings.connection.counters = slot->stats;
   slot->thread = std::make_unique<MirrorFetcherThread>(runtime_, slot->lane.get(), transport_,
                                                        std::move(settings), slot->stats, config,
                                                        slot->owner.get(), record.cold);

@@ -5,6 +5,7 @@
 // callback runs inside the call that asks for it, and none after the connection was destroyed.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +59,21 @@ struct TlsOptions {
   std::vector<std::string> cipher_suites;  // names of IANA or OpenSSL; empty: OpenSSL's choice
 };
 
+// What connections ask of the system. Written on their lane, read on any thread.
+struct ConnectionCounters {
+  using Counter = std::atomic<int64_t>;
+
+  Counter wakeups{0};       // times a socket was reported ready
+  Counter receives{0};      // calls that receive
+  Counter sends{0};         // calls that send
+  Counter option_calls{0};  // low-water marks and quick acknowledgements set
+
+  // Single writer: no locked instruction on the data path.
+  static void Add(Counter& counter, int64_t value) {
+    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  }
+};
+
 struct ConnectionOptions {
   HostPort endpoint;
   std::string client_id;
@@ -66,6 +82,7 @@ struct ConnectionOptions {
   int32_t receive_buffer_bytes = -1;                 // -1: not set, autotuning stays on
   size_t max_response_bytes = 64u << 20;             // a longer answer closes the connection
   std::shared_ptr<const TlsOptions> tls;             // null: plain text
+  std::shared_ptr<ConnectionCounters> counters;      // null: nobody counts
 };
 
 // A request without its header. `timeout` runs from the moment it is written, anew with every byte

@@ -18,6 +18,7 @@
 namespace kmirror::net {
 namespace {
 
+using fetcher::ConnectionCounters;
 using fetcher::OutgoingRequest;
 using fetcher::ResponseSink;
 
@@ -345,6 +346,7 @@ void KafkaConnection::SendNext() {
 
 void KafkaConnection::Flush() {
   while (out_sent_ < out_.size()) {
+    Count(&ConnectionCounters::sends);
     const ssize_t sent = send(fd_, out_.data() + out_sent_, out_.size() - out_sent_, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
@@ -406,6 +408,7 @@ void KafkaConnection::ReadSoon() {
 // ---- Receiving.
 
 void KafkaConnection::OnReady(uint32_t events) noexcept {
+  Count(&ConnectionCounters::wakeups);
   if (state_ == State::kConnecting) {
     OnConnected();
     return;
@@ -453,6 +456,7 @@ ssize_t KafkaConnection::ReceiveSealed(uint8_t* to, size_t size) {
       return -1;
     }
     const std::span<uint8_t> room = tls_->InputRoom(in_body_ ? body_left_ : kSealedHeaderBytes);
+    Count(&ConnectionCounters::receives);
     const ssize_t bytes = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
     if (bytes <= 0) return bytes;
     tls_->Received(static_cast<size_t>(bytes));
@@ -605,6 +609,7 @@ void KafkaConnection::PrepareWait() {
     }
   }
   SetMark(mark);
+  Count(&ConnectionCounters::option_calls);
   const int on = 1;
   setsockopt(fd_, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
   SetInterest(host::Lane::kReadable | (out_sent_ < out_.size() ? host::Lane::kWritable : 0));
@@ -622,6 +627,7 @@ void KafkaConnection::SetInterest(uint32_t events) {
 
 void KafkaConnection::SetMark(int bytes) {
   if (bytes == mark_) return;
+  Count(&ConnectionCounters::option_calls);
   if (setsockopt(fd_, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0) mark_ = bytes;
 }
 

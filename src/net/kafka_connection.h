@@ -90,6 +90,10 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   void PrepareWait();
   void SetInterest(uint32_t events);
   void SetMark(int bytes);
+  void Count(fetcher::ConnectionCounters::Counter fetcher::ConnectionCounters::*counter) {
+    if (options_.counters == nullptr) return;
+    fetcher::ConnectionCounters::Add((*options_.counters).*counter, 1);
+  }
 
   void CloseSocket();
   void ArmTimer(std::chrono::nanoseconds delay);

@@ -150,6 +150,34 @@ TEST_F(KafkaConnectionTest, StreamsAnAnswerOfManyMegabytesToItsLastByte) {
   OnLane([this] { connection.reset(); });
 }
 
+TEST_F(KafkaConnectionTest, CountsWhatItAsksOfTheSystem) {
+  constexpr size_t kBytes = 8 << 20;
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    peer.Answer(request.correlation, Bytes(kBytes), true);
+    peer.AwaitClose();
+  });
+  ConnectionOptions options = To(broker.port());
+  options.counters = std::make_shared<fetcher::ConnectionCounters>();
+  ASSERT_TRUE(Open(options).ok());
+  const fetcher::ConnectionCounters& counters = *options.counters;
+  const int64_t sends = counters.sends;
+  const int64_t receives = counters.receives;
+  const int64_t wakeups = counters.wakeups;
+  EXPECT_EQ(sends, 1);  // of the greeting
+  GatherAll sink;
+  OnLane([&] { connection->Stream(Fetch({1}), &sink); });
+  ASSERT_TRUE(sink.done.get_future().get().ok());
+  OnLane([this] { connection.reset(); });
+  EXPECT_EQ(counters.sends, sends + 1);
+  EXPECT_GT(counters.wakeups, wakeups);
+  EXPECT_GT(counters.option_calls, 0);
+  // At most 1 MiB at a time; the sizes of what arrives are the system's.
+  EXPECT_GE(counters.receives, receives + static_cast<int64_t>(kBytes >> 20));
+}
+
 TEST_F(KafkaConnectionTest, AReaderWithoutRoomStopsAndResumes) {
   BrokerStub broker([&](BrokerStub::Peer& peer) {
     if (!BrokerStub::Greet(peer)) return;

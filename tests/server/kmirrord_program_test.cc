@@ -58,6 +58,15 @@ TEST_F(ProgramTest, BadUsageExitsWithTwo) {
   EXPECT_EQ(Run({"--dev", "--data", data().string(), "--listen", "nonsense"}).code, 2);
 }
 
+TEST_F(ProgramTest, BadUsageNamesProgramAndOption) {
+  const Ended unknown = Run({"--no-such-option"});
+  EXPECT_TRUE(unknown.err.starts_with("kmirrord: ")) << unknown.err;
+  EXPECT_NE(unknown.err.find("--no-such-option"), std::string::npos) << unknown.err;
+  const Ended address = Run({"--dev", "--data", data().string(), "--listen", "127.0.0.1:99999"});
+  EXPECT_NE(address.err.find("--listen"), std::string::npos) << address.err;
+  EXPECT_NE(address.err.find("HOST:PORT"), std::string::npos) << address.err;
+}
+
 TEST_F(ProgramTest, AWrongConfigNamesFileKeyAndLine) {
   const std::string good = "node.id=1\nlog.dirs=" + data().string() + "\n";
   Ended ended = RunConfig(good + "listeners=PLAINTEXT://127.0.0.1:0\nno.such.key=1\n");

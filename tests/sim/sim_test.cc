@@ -30,7 +30,7 @@ class Seeds : public ::testing::TestWithParam<uint64_t> {
 
 TEST_P(Seeds, NothingIsViolated) { RunSeeds(1 + GetParam() * kSeedsATest, kSeedsATest); }
 
-INSTANTIATE_TEST_SUITE_P(Fixed, Seeds, ::testing::Range(uint64_t{0}, uint64_t{12}));
+INSTANTIATE_TEST_SUITE_P(Fixed, Seeds, ::testing::Range(uint64_t{0}, uint64_t{36}));
 
 class Found : public ::testing::TestWithParam<FoundSeed> {
  protected:

@@ -102,6 +102,11 @@ int Main(int argc, char** argv) {
   CLI::App* versions = app.add_subcommand("api-versions", "What a broker says it serves");
   versions->add_option("SERVER", parsed.server, "HOST:PORT")->required();
 
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("kmirror: ") + error.what() +
+           "\n  next: `kmirror --help` lists the verbs, `kmirror VERB --help` what one takes\n";
+  });
+
   try {
     if (const auto word = UnknownVerb(app, argc, argv)) {
       std::cerr << "kmirror: there is no verb \"" << *word << "\"; `kmirror --help` lists them\n";
