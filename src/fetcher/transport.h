@@ -53,8 +53,8 @@ struct TlsOptions {
   // Our certificate, for brokers that ask for one: private key and chain in one PEM file, or each
   // as text. None of them: we have none.
   std::string keystore_file, keystore_key, keystore_chain;
-  std::string key_password;                // of an encrypted private key
-  bool verify_host = true;                 // is the certificate for the host we connect to?
+  std::string key_password;  // of an encrypted private key
+  bool verify_host = true;   // is the certificate for the host we connect to?
   bool tls12 = true, tls13 = true;
   std::vector<std::string> cipher_suites;  // names of IANA or OpenSSL; empty: OpenSSL's choice
 };

@@ -206,6 +206,7 @@ void KafkaConnection::StepTls() {
     }
     Flush();
     const std::span<uint8_t> room = tls_->InputRoom(0);
+    Count(&ConnectionCounters::receives);
     const ssize_t got = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
     if (got > 0) {
       tls_->Received(static_cast<size_t>(got));
@@ -435,9 +436,9 @@ void KafkaConnection::ReadAvailable() {
 }
 
 ssize_t KafkaConnection::Receive(uint8_t* to, size_t size) {
-  if (tls_ == nullptr) [[likely]]
-    return recv(fd_, to, size, MSG_DONTWAIT);
-  return ReceiveSealed(to, size);
+  if (tls_ != nullptr) return ReceiveSealed(to, size);
+  Count(&ConnectionCounters::receives);
+  return recv(fd_, to, size, MSG_DONTWAIT);
 }
 
 ssize_t KafkaConnection::ReceiveSealed(uint8_t* to, size_t size) {

@@ -98,11 +98,16 @@ TEST_F(TlsConnectionTest, AsksAndStreamsAnswersOfEverySizeToTheirLastByte) {
 TEST_F(TlsConnectionTest, ALargeRequestGoesOutWhole) {
   TlsServer server = Server();
   BrokerStub broker(Echo, server.get());
-  ASSERT_TRUE(Open(Tls(broker.port())).ok());
+  ConnectionOptions options = Tls(broker.port());
+  options.counters = std::make_shared<fetcher::ConnectionCounters>();
+  ASSERT_TRUE(Open(options).ok());
   const auto answer = Ask(Fetch(Pattern(5 << 20)));
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();
   EXPECT_TRUE(*answer == Pattern(5 << 20));
   OnLane([this] { connection.reset(); });
+  // At most 512 KiB at a time.
+  EXPECT_GT(options.counters->receives, 10);
+  EXPECT_GT(options.counters->sends, 2);
 }
 
 TEST_F(TlsConnectionTest, AReaderWithoutRoomStopsAndResumesOnWhatWasReceivedAlready) {
