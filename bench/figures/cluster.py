@@ -11,7 +11,11 @@ import struct
 import subprocess
 import time
 
-from .process import cpu_seconds, peak_memory
+from .process import cpu_seconds, die_with_parent, peak_memory
+
+# The topic, or its leader, is not there (yet): UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE,
+# NOT_LEADER_OR_FOLLOWER.
+NOT_SERVED = (3, 5, 6)
 
 # CRC-32C, table driven: the batches are made once.
 _TABLE = []
@@ -45,9 +49,17 @@ def varnat(value):
 
 def batch_of(size, timestamp):
     """One uncompressed v2 batch of one record, about `size` bytes."""
-    body = bytes(1) + varint(0) + varint(0) + varint(-1) + varint(size - 90) + bytes(size - 90) + varint(0)
-    record = varint(len(body)) + body
-    rest = struct.pack(">hiqqqhii", 0, 0, timestamp, timestamp, -1, -1, -1, 1) + record
+    return batch_of_records(1, size - 90, timestamp)
+
+
+def batch_of_records(count, value_size, timestamp):
+    """One uncompressed v2 batch of `count` records, without keys, each with a value of `value_size` zeroes."""
+    value = varint(value_size) + bytes(value_size)
+    records = bytearray()
+    for offset in range(count):
+        body = bytes(1) + varint(0) + varint(offset) + varint(-1) + value + varint(0)
+        records += varint(len(body)) + body
+    rest = struct.pack(">hiqqqhii", 0, count - 1, timestamp, timestamp, -1, -1, -1, count) + records
     return struct.pack(">qiibI", 0, 9 + len(rest), -1, 2, crc32c(rest)) + rest
 
 
@@ -66,7 +78,8 @@ class Broker:
                        "log.retention.ms=-1\nmessage.max.bytes=67108864\n" +
                        "".join(line + "\n" for line in options))
         self.process = subprocess.Popen([os.path.join(binaries, "kmirrord"), "--config", config],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        preexec_fn=die_with_parent)
         line = self.process.stdout.readline()
         match = re.match(r"kmirrord ready (\S+):(\d+) cluster", line)
         if not match:
@@ -109,7 +122,7 @@ def string(text):
 
 
 class Cursor:
-    """Reads the fields of a flexible answer, one after another."""
+    """Reads the fields of an answer, one after another."""
 
     def __init__(self, data, at=0):
         self.data, self.at = data, at
@@ -164,14 +177,76 @@ class Client:
             out += more
         return bytes(out)
 
-    def create_topic(self, name, partitions=1):
-        """CreateTopics 2, with segments of 1 GiB."""
-        body = struct.pack(">i", 1) + string(name) + struct.pack(">ihii", partitions, 1, 0, 0)
+    def create_topic(self, name, partitions=1, node=None):
+        """CreateTopics 2, with segments of 1 GiB. `node`: where the only partition shall be."""
+        if node is None:
+            where = struct.pack(">ihi", partitions, 1, 0)
+        else:
+            where = struct.pack(">ihiiii", -1, -1, 1, 0, 1, node)
+        body = struct.pack(">i", 1) + string(name) + where + struct.pack(">i", 0)
         self.socket.sendall(self.frame(19, 2, body + struct.pack(">ib", 30000, 0)))
         answer = self.receive()
         error = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(name))[0]
         if error != 0:
             raise RuntimeError(f"create {name}: error {error}")
+
+    def delete_topic(self, name):
+        """DeleteTopics 1."""
+        self.socket.sendall(self.frame(20, 1, struct.pack(">i", 1) + string(name) + struct.pack(">i", 30000)))
+        error = struct.unpack_from(">h", self.receive(), 4 + 4 + 2 + len(name))[0]
+        if error != 0:
+            raise RuntimeError(f"delete {name}: error {error}")
+
+    def end_offset(self, topic, partition=0):
+        """ListOffsets 1: the offset that consumers read up to, -1 while nobody serves the partition."""
+        body = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, -1)
+        self.socket.sendall(self.frame(2, 1, body))
+        error, _, offset = struct.unpack_from(">hqq", self.receive(), 4 + 2 + len(topic) + 4 + 4)
+        if error in NOT_SERVED:
+            return -1
+        if error != 0:
+            raise RuntimeError(f"end of {topic}: error {error}")
+        return offset
+
+    def await_end(self, topic, offset, seconds, pause=0.02):
+        """Returns the end offset once it is at least `offset`."""
+        patience = time.monotonic() + seconds
+        while (end := self.end_offset(topic)) < offset:
+            if time.monotonic() > patience:
+                raise RuntimeError(f"{topic} is at {end} after {seconds} s, not at {offset}")
+            time.sleep(pause)
+        return end
+
+    def reassign(self, topic, nodes, partition=0):
+        """AlterPartitionReassignments 0: these nodes shall have the partition."""
+        replicas = struct.pack(f">B{len(nodes)}i", len(nodes) + 1, *nodes)
+        partitions = b"\x02" + struct.pack(">i", partition) + replicas + b"\0"
+        topics = b"\x02" + bytes([len(topic) + 1]) + topic.encode() + partitions + b"\0"
+        self.socket.sendall(self.frame(45, 0, struct.pack(">i", 30000) + topics + b"\0", flexible=True))
+        answer = self.receive()[1 + 4:]  # after the header's tagged fields and the throttle time
+        error, message = struct.unpack_from(">hB", answer)
+        if error == 0 and message <= 1:
+            error, = struct.unpack_from(">h", answer, 2 + 1 + 1 + 1 + len(topic) + 1 + 4)
+        if error != 0:
+            raise RuntimeError(f"reassign {topic}: error {error}")
+
+    def replicas(self, topic):
+        """Metadata 1: the nodes that have a topic's only partition, and those of them that are in sync."""
+        self.socket.sendall(self.frame(3, 1, struct.pack(">i", 1) + string(topic)))
+        at = Cursor(self.receive())
+        for _ in range(at.number(4)):  # brokers
+            at.skip(4)
+            at.skip(at.number(2))
+            at.skip(4)
+            at.skip(max(at.number(2), 0))
+        at.skip(4)
+        if at.number(4) != 1 or at.number(2) != 0 or at.take(at.number(2)) != topic.encode():
+            raise RuntimeError(f"no metadata of {topic}")
+        at.skip(1)
+        if at.number(4) != 1:
+            raise RuntimeError(f"{topic} has more than one partition")
+        at.skip(2 + 4 + 4)
+        return [[at.number(4) for _ in range(at.number(4))] for _ in range(2)]
 
     def metadata(self, name):
         """Metadata 12 of one topic: (error, topic id in hexadecimal, [leader of each partition])."""

@@ -3,6 +3,7 @@ import mmap
 import os
 import shutil
 import statistics
+import time
 from typing import NamedTuple, Optional
 
 
@@ -40,6 +41,31 @@ def empty(folder):
         path = os.path.join(folder, left)
         shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
     os.sync()
+
+
+def await_gone(folder, prefix, seconds=60):
+    """Until no entry of `folder` begins with `prefix`: who deletes in the background is done with it."""
+    patience = time.monotonic() + seconds
+    while left := [name for name in os.listdir(folder) if name.startswith(prefix)]:
+        if time.monotonic() > patience:
+            raise RuntimeError(f"{folder} still has {left}")
+        time.sleep(0.05)
+
+
+def log_bytes(folder):
+    """The size of a partition's segments."""
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".log"))
+
+
+def forget(folder):
+    """Takes a partition's segments out of the page cache. Left there, making room would be paid by whoever
+    writes next."""
+    os.sync()
+    for name in os.listdir(folder):
+        if name.endswith(".log"):
+            file = os.open(os.path.join(folder, name), os.O_RDONLY)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
 
 
 def show(name, values, unit):
