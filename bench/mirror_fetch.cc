@@ -1,9 +1,10 @@
 // The product on the streams of the references: a MirrorFetcherManager over TCP, appending to the
 // storage of kmirrord.
 //
-//   mirror_fetch BATCH_BYTES TOTAL_MIB DIR
+//   mirror_fetch BATCH_BYTES TOTAL_MIB DIR [--tls]
 //     from the sender that reference_loop has; runs from the first byte asked for to the last one
-//     appended; connecting is not counted, as in the reference
+//     appended; connecting is not counted, as in the reference. With --tls the bytes come over TLS
+//     1.3, from a process between the sender and us
 //   mirror_fetch HOST PORT TOPIC_ID_HEX END[,END...] ANSWER_BYTES DIR [STAMPS]
 //     partitions 0.. of a topic "t" of a real broker until each has reached its END, as
 //     kafka_copier. STAMPS receives lines "END_OFFSET NANOSECONDS" (CLOCK_MONOTONIC) after each
@@ -25,6 +26,7 @@
 
 #include "bench/reference/sender.h"
 #include "bench/storage_log.h"
+#include "bench/tls_relay.h"
 #include "src/fetcher/mirror_fetcher_manager.h"
 #include "src/net/epoll_runtime.h"
 #include "src/net/tcp_transport.h"
@@ -79,6 +81,7 @@ struct Job {
   int32_t answer_bytes = 10 << 20;
   std::string directory;
   std::FILE* stamps = nullptr;
+  std::shared_ptr<const fetcher::TlsOptions> tls;
 };
 
 [[noreturn]] void Refuse(const std::string& what) {
@@ -118,6 +121,7 @@ double Run(const Job& job, double* wall) {
   lane->Post([&] {
     auto config = std::make_shared<fetcher::MirrorSourceConfig>();
     config->mirror = "bench";
+    config->tls = job.tls;
     config->fetch_response_max_bytes = config->fetch_max_bytes = job.answer_bytes;
     manager->SetMirror(config);
     for (size_t i = 0; i < logs.size(); ++i) {
@@ -149,9 +153,11 @@ double Run(const Job& job, double* wall) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool with_tls = argc == 5 && std::string(argv[4]) == "--tls";
+  if (with_tls) argc = 4;
   if (argc != 4 && argc != 7 && argc != 8) {
     std::fprintf(stderr,
-                 "usage: mirror_fetch BATCH_BYTES TOTAL_MIB DIR\n"
+                 "usage: mirror_fetch BATCH_BYTES TOTAL_MIB DIR [--tls]\n"
                  "       mirror_fetch HOST PORT TOPIC_ID_HEX END[,END...] ANSWER_BYTES DIR "
                  "[STAMPS]\n");
     return 2;
@@ -161,6 +167,7 @@ int main(int argc, char** argv) {
   Job job;
   job.directory = root;
   pid_t sender = -1;
+  bench::TlsRelay relay;
   if (argc == 4) {
     bench::SenderOptions options;
     options.batch_bytes = std::strtoul(argv[1], nullptr, 10);
@@ -172,6 +179,13 @@ int main(int argc, char** argv) {
     const int listening = bench::Listen(&port);
     sender = fork();
     if (sender == 0) bench::RunSender(listening, options);
+    if (with_tls) {
+      relay = bench::StartTlsRelay(port, options.cpu);
+      port = relay.port;
+      auto tls = std::make_shared<fetcher::TlsOptions>();
+      tls->truststore_certificates = relay.certificate;
+      job.tls = std::move(tls);
+    }
     job.source.port = port;
     job.topic_id.bytes.fill(bench::kTopicIdByte);
     job.ends = {static_cast<int64_t>(bench::TotalBytes(options) / options.batch_bytes) *
@@ -199,6 +213,8 @@ int main(int argc, char** argv) {
   }
   std::printf("%ju %.6f %.6f\n", bytes, cpu, wall);
   if (job.stamps != nullptr) std::fclose(job.stamps);
-  if (sender > 0) waitpid(sender, nullptr, 0);
+  for (const pid_t child : {sender, relay.pid}) {
+    if (child > 0) waitpid(child, nullptr, 0);
+  }
   std::filesystem::remove_all(root);
 }

@@ -125,6 +125,11 @@ void MirrorImpl::UpdateMirror(const std::string& mirror) {
   }
   auto shared = std::make_shared<const fetcher::MirrorSourceConfig>(*std::move(config));
   sources_.erase(mirror);
+  {
+    // What the old one could not reach says nothing of the new one.
+    std::lock_guard lock(published_mutex_);
+    unreachable_.erase(mirror);
+  }
   sources_[mirror] =
       std::make_unique<sync::SourceWatch>(shared, parts_.sources.get(), host_.runtime, lane_.get(),
                                           options_.metadata_refresh_interval, this);
@@ -291,12 +296,16 @@ void MirrorImpl::OnSourceRefreshed(const std::string& mirror) {
 
 void MirrorImpl::OnSourceReachability(const std::string& mirror, bool reachable) {
   const sync::SourceWatch* source = Source(mirror);
-  std::lock_guard lock(published_mutex_);
-  if (reachable || source == nullptr) {
-    unreachable_.erase(mirror);
-  } else {
-    unreachable_[mirror] = source->trouble();
+  const std::string trouble = reachable || source == nullptr ? "" : source->trouble();
+  {
+    std::lock_guard lock(published_mutex_);
+    if (trouble.empty()) {
+      unreachable_.erase(mirror);
+      return;
+    }
+    unreachable_[mirror] = trouble;
   }
+  for (PartitionDriver* driver : DriversOfMirror(mirror)) driver->OnSourceUnreachable(trouble);
 }
 
 void MirrorImpl::OnSourceTopicDeleted(const std::string& mirror, const std::string& topic) {

@@ -173,6 +173,10 @@ void PartitionDriver::OnSourceConfigChanged() {
   }
 }
 
+void PartitionDriver::OnSourceUnreachable(const std::string& reason) {
+  if (loaded_ && on_source_) Trouble("source unreachable: " + reason);
+}
+
 void PartitionDriver::RaiseEpoch() {
   // The fetcher has dropped the partition already; the source is asked for its present epoch first,
   // so that one bump is enough.

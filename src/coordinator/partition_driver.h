@@ -79,6 +79,8 @@ class PartitionDriver {
   // The mirror's source answered a refresh, or its configs changed.
   void OnSourceRefreshed();
   void OnSourceConfigChanged();
+  // Who waits for the source tells why.
+  void OnSourceUnreachable(const std::string& reason);
   void OnSourceTopicDeleted();
   void OnSourceReplaced(const std::string& expected_id, const std::string& found_id);
 

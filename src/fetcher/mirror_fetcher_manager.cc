@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/fetcher/fetcher_id.h"
+#include "src/fetcher/source_connection.h"
 
 namespace kmirror::fetcher {
 namespace {
@@ -329,11 +330,10 @@ MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) 
   settings.name = "MirrorFetcherThread-" + std::to_string(number) + "-" +
                   std::to_string(assignment.leader_id) + "-" + record.mirror +
                   (record.cold ? "-cold" : "");
-  settings.connection.endpoint = assignment.leader;
-  settings.connection.client_id = "broker-" + std::to_string(options_.broker_id) + "-fetcher-" +
-                                  std::to_string(number) + "-mirror-" + record.mirror;
-  settings.connection.connect_timeout = milliseconds(config->socket_connection_setup_timeout_ms);
-  settings.connection.ready_timeout = milliseconds(config->socket_timeout_ms);
+  settings.connection =
+      SourceConnection(*config, assignment.leader,
+                       "broker-" + std::to_string(options_.broker_id) + "-fetcher-" +
+                           std::to_string(number) + "-mirror-" + record.mirror);
   settings.connection.receive_buffer_bytes = config->socket_receive_buffer_bytes;
   settings.connection.max_response_bytes =
       static_cast<size_t>(std::max(config->fetch_response_max_bytes, 0)) + kLargestBatch;

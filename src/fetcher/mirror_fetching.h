@@ -13,6 +13,7 @@
 
 #include "kmirror/host/partition_log.h"
 #include "kmirror/types.h"
+#include "src/fetcher/transport.h"
 
 namespace kmirror::fetcher {
 
@@ -22,6 +23,7 @@ struct MirrorSourceConfig {
   std::string mirror;
   std::vector<HostPort> bootstrap;
   std::string source_cluster_id;                 // "" until known
+  std::shared_ptr<const TlsOptions> tls;         // null: `security.protocol` is PLAINTEXT
   int32_t fetch_wait_max_ms = 500;
   int32_t fetch_min_bytes = 1;
   int32_t fetch_response_max_bytes = 10 << 20;

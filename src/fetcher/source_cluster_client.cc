@@ -8,6 +8,7 @@
 #include "messages/list_cluster_mirrors.h"
 #include "messages/metadata.h"
 #include "messages/offset_for_leader_epoch.h"
+#include "src/fetcher/source_connection.h"
 #include "src/protocol/body.h"
 #include "src/protocol/mirror_numbers.h"
 
@@ -126,12 +127,8 @@ void SourceClusterClient::Connect(const HostPort& address, WithConnection then) 
     }
   });
   if (link.connection != nullptr) return;
-  ConnectionOptions options;
-  options.endpoint = address;
-  options.client_id = client_id_;
-  options.connect_timeout = milliseconds(config_->socket_connection_setup_timeout_ms);
-  options.ready_timeout = milliseconds(config_->socket_timeout_ms);
-  link.connection = transport_->NewConnection(lane_, std::move(options));
+  link.connection =
+      transport_->NewConnection(lane_, SourceConnection(*config_, address, client_id_));
   link.connection->OnClosed([this, &link](Status status) { OnLink(link, std::move(status)); });
   link.connection->Open([this, &link](Status status) { OnLink(link, std::move(status)); });
 }

@@ -45,6 +45,20 @@ struct BrokerVersions {
   }
 };
 
+// How a broker is spoken to over TLS. Never printed: it may hold a private key and its password.
+struct TlsOptions {
+  // PEM, in a file that is read anew for each connection, or as text. Neither: the authorities that
+  // the system trusts.
+  std::string truststore_file, truststore_certificates;
+  // Our certificate, for brokers that ask for one: private key and chain in one PEM file, or each
+  // as text. None of them: we have none.
+  std::string keystore_file, keystore_key, keystore_chain;
+  std::string key_password;  // of an encrypted private key
+  bool verify_host = true;   // is the certificate for the host we connect to?
+  bool tls12 = true, tls13 = true;
+  std::vector<std::string> cipher_suites;  // names of IANA or OpenSSL; empty: OpenSSL's choice
+};
+
 // What connections ask of the system. Written on their lane, read on any thread.
 struct ConnectionCounters {
   using Counter = std::atomic<int64_t>;
@@ -64,9 +78,10 @@ struct ConnectionOptions {
   HostPort endpoint;
   std::string client_id;
   std::chrono::milliseconds connect_timeout{10000};  // to a TCP connection, every address together
-  std::chrono::milliseconds ready_timeout{30000};    // to the answer of ApiVersions
+  std::chrono::milliseconds ready_timeout{30000};    // TLS handshake, to the answer of ApiVersions
   int32_t receive_buffer_bytes = -1;                 // -1: not set, autotuning stays on
   size_t max_response_bytes = 64u << 20;             // a longer answer closes the connection
+  std::shared_ptr<const TlsOptions> tls;             // null: plain text
   std::shared_ptr<ConnectionCounters> counters;      // null: nobody counts
 };
 
@@ -105,7 +120,8 @@ class Connection {
 
   virtual ~Connection() = default;
 
-  // Once. Resolves, connects and asks for ApiVersions. The text of an error names the endpoint.
+  // Once. Resolves, connects, with TLS options agrees on TLS, and asks for ApiVersions. The text of
+  // an error names the endpoint.
   virtual void Open(std::function<void(Status)> opened) = 0;
   // After Open succeeded and until the connection fails.
   virtual bool IsOpen() const = 0;

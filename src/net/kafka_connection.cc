@@ -24,9 +24,10 @@ using fetcher::ResponseSink;
 
 constexpr int kMarkMax = 512 << 10;
 constexpr size_t kHeaderMaxBytes = 1024;  // Kafka's response headers carry no tags; a few are borne
-constexpr int kReadsPerWake = 64;              // then other tasks of the lane have their turn
+constexpr int kReadsPerWake = 64;         // then other tasks of the lane have their turn
 constexpr int16_t kFirstVersionsVersion = 3;  // brings features; older brokers refuse it and say so
 constexpr size_t kGatherStep = 64 << 10;
+constexpr size_t kSealedHeaderBytes = 4 << 10;  // to be expected while no answer is under way
 
 std::string ErrnoText(int error) { return std::strerror(error); }
 
@@ -68,10 +69,11 @@ class KafkaConnection::GatheringSink : public ResponseSink {
   size_t used_ = 0;
 };
 
-KafkaConnection::KafkaConnection(host::Lane* lane, Resolver* resolver,
+KafkaConnection::KafkaConnection(host::Lane* lane, Resolver* resolver, Worker* files,
                                  fetcher::ConnectionOptions options)
     : lane_(lane),
       resolver_(resolver),
+      files_(files),
       options_(std::move(options)),
       self_(std::make_shared<KafkaConnection*>(this)) {}
 
@@ -79,11 +81,9 @@ KafkaConnection::~KafkaConnection() {
   *self_ = nullptr;
   if (gone_ != nullptr) *gone_ = true;
   resolver_->Cancel(ticket_);
+  files_->Cancel(files_ticket_);
   lane_->Cancel(timer_);
-  if (fd_ >= 0) {
-    if (interest_ != 0) lane_->Unwatch(fd_);
-    close(fd_);
-  }
+  CloseSocket();
 }
 
 template <typename F>
@@ -107,6 +107,24 @@ void KafkaConnection::Open(std::function<void(Status)> opened) {
   state_ = State::kResolving;
   opened_ = std::move(opened);
   ArmTimer(options_.connect_timeout);
+  if (options_.tls == nullptr) return Resolve();
+  // Read anew each time: a certificate that was renewed in its file is used from then on.
+  files_ticket_ = files_->Run(lane_, [self = self_, tls = options_.tls]() -> Worker::Answer {
+    return [self, context = TlsContext::Load(*tls)] {
+      if (*self != nullptr) (*self)->OnTlsContext(context);
+    };
+  });
+}
+
+void KafkaConnection::OnTlsContext(Result<std::shared_ptr<const TlsContext>> context) {
+  if (state_ != State::kResolving) return;
+  files_ticket_ = 0;
+  if (!context.ok()) return Fail(context.status());
+  tls_context_ = std::move(*context);
+  Resolve();
+}
+
+void KafkaConnection::Resolve() {
   ticket_ = resolver_->Resolve(options_.endpoint, lane_,
                                [self = self_](Result<std::vector<SocketAddress>> addresses) {
                                  if (*self != nullptr) (*self)->OnResolved(std::move(addresses));
@@ -125,11 +143,7 @@ void KafkaConnection::OnResolved(Result<std::vector<SocketAddress>> addresses) {
 void KafkaConnection::ConnectNext() {
   while (next_address_ < addresses_.size()) {
     const SocketAddress& address = addresses_[next_address_++];
-    if (fd_ >= 0) {
-      if (interest_ != 0) lane_->Unwatch(fd_);
-      interest_ = 0;
-      close(fd_);
-    }
+    CloseSocket();
     fd_ = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd_ < 0) {
       last_error_ = {ErrorCode::kDisconnected, "socket: " + ErrnoText(errno)};
@@ -161,10 +175,53 @@ void KafkaConnection::OnConnected() {
     last_error_ = {ErrorCode::kDisconnected, "connect: " + ErrnoText(error)};
     return ConnectNext();
   }
-  state_ = State::kHandshake;
   ArmTimer(options_.ready_timeout);
   SetInterest(host::Lane::kReadable);
+  if (options_.tls != nullptr) return StartTls();
+  state_ = State::kHandshake;
   AskVersions(kFirstVersionsVersion);
+}
+
+void KafkaConnection::StartTls() {
+  state_ = State::kTls;
+  auto stream = TlsStream::Create(tls_context_, options_.endpoint.host);
+  if (!stream.ok()) return Fail(stream.status());
+  tls_ = std::move(*stream);
+  StepTls();
+}
+
+void KafkaConnection::StepTls() {
+  for (;;) {
+    const TlsStream::Outcome outcome = tls_->Handshake();
+    CollectSealed();
+    if (outcome == TlsStream::Outcome::kOk) {
+      state_ = State::kHandshake;
+      AskVersions(kFirstVersionsVersion);
+      if (tls_->HasInput()) ReadSoon();
+      return;
+    }
+    if (outcome != TlsStream::Outcome::kNeedsInput) {
+      return Fail(tls_->error().ok() ? Status(ErrorCode::kDisconnected, "TLS: closed by the broker")
+                                     : tls_->error());
+    }
+    Flush();
+    const std::span<uint8_t> room = tls_->InputRoom(0);
+    Count(&ConnectionCounters::receives);
+    const ssize_t got = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      tls_->Received(static_cast<size_t>(got));
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    // A broker that takes our first bytes for a request of its own protocol closes like this.
+    const std::string why = got < 0 ? "receive: " + ErrnoText(errno) : "closed by the broker";
+    return Fail({ErrorCode::kDisconnected,
+                 "TLS: " + why + " within the handshake" +
+                     (tls_->received_any()
+                          ? ""
+                          : ", before it said anything: does it speak TLS at that port?")});
+  }
 }
 
 void KafkaConnection::AskVersions(int16_t version) {
@@ -180,8 +237,8 @@ void KafkaConnection::AskVersions(int16_t version) {
   Pending pending;
   pending.request = {protocol::ApiVersionsRequest::kApiKey, version, body.Flatten(),
                      options_.ready_timeout};
-  pending.gather = std::make_unique<GatheringSink>(
-      [this, version](Result<std::vector<uint8_t>> answer) {
+  pending.gather =
+      std::make_unique<GatheringSink>([this, version](Result<std::vector<uint8_t>> answer) {
         if (!failing_) OnVersions(version, std::move(answer));
       });
   pending.sink = pending.gather.get();
@@ -272,9 +329,16 @@ void KafkaConnection::SendNext() {
   const size_t size = header.size() - 4 + request.body.size();
   if (status.ok()) status = protocol::FinishFrame(place, size, header);
   if (!status.ok()) return FailSoon(std::move(status));
-  out_ = header.Flatten();
-  out_.insert(out_.end(), request.body.begin(), request.body.end());
-  out_sent_ = 0;
+  std::vector<uint8_t> frame = header.Flatten();
+  frame.insert(frame.end(), request.body.begin(), request.body.end());
+  if (tls_ == nullptr) {
+    assert(options_.tls == nullptr);
+    out_ = std::move(frame);
+    out_sent_ = 0;
+  } else {
+    if (status = tls_->Write(frame); !status.ok()) return FailSoon(std::move(status));
+    CollectSealed();
+  }
   in_flight_ = true;
   header_.clear();
   if (state_ == State::kOpen) ArmTimer(request.timeout);
@@ -291,7 +355,7 @@ void KafkaConnection::Flush() {
         SetInterest(host::Lane::kReadable | host::Lane::kWritable);
         return;
       }
-      return FailSoon({ErrorCode::kDisconnected, "send: " + ErrnoText(errno)});
+      return FailSoon(WhySendFailed(errno));
     }
     out_sent_ += static_cast<size_t>(sent);
     progress_ = true;
@@ -301,16 +365,44 @@ void KafkaConnection::Flush() {
   SetInterest(paused_ ? 0 : host::Lane::kReadable);
 }
 
+void KafkaConnection::CollectSealed() {
+  if (!tls_->HasOutput()) return;
+  out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_sent_));
+  out_sent_ = 0;
+  tls_->TakeOutput(&out_);
+}
+
+Status KafkaConnection::WhySendFailed(int error) {
+  // What a broker said before it closed tells more than that it did: "certificate required", say.
+  for (int i = 0; tls_ != nullptr && i < kReadsPerWake; ++i) {
+    uint8_t ignored[256];
+    size_t got = 0;
+    const TlsStream::Outcome outcome = tls_->Read(ignored, &got);
+    if (outcome == TlsStream::Outcome::kFailed) return tls_->error();
+    if (outcome == TlsStream::Outcome::kClosed) break;
+    if (outcome == TlsStream::Outcome::kOk) continue;
+    const std::span<uint8_t> room = tls_->InputRoom(0);
+    const ssize_t bytes = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+    if (bytes <= 0) break;
+    tls_->Received(static_cast<size_t>(bytes));
+  }
+  return {ErrorCode::kDisconnected, "send: " + ErrnoText(error)};
+}
+
 void KafkaConnection::Resume() {
   if (!paused_ || fd_ < 0) return;
   paused_ = false;
   progress_ = true;
-  // Not from here: reading calls back.
+  ReadSoon();
+}
+
+void KafkaConnection::ReadSoon() {
+  if (std::exchange(read_posted_, true)) return;
   lane_->Post([self = self_] {
     KafkaConnection* const connection = *self;
-    if (connection != nullptr && connection->fd_ >= 0 && !connection->paused_) {
-      connection->ReadAvailable();
-    }
+    if (connection == nullptr) return;
+    connection->read_posted_ = false;
+    if (connection->fd_ >= 0 && !connection->paused_) connection->ReadAvailable();
   });
 }
 
@@ -324,6 +416,7 @@ void KafkaConnection::OnReady(uint32_t events) noexcept {
   }
   if ((events & host::Lane::kWritable) != 0 && out_sent_ < out_.size()) Flush();
   if (fd_ < 0) return;
+  if (state_ == State::kTls) return StepTls();
   if ((events & (host::Lane::kReadable | host::Lane::kError)) != 0) ReadAvailable();
 }
 
@@ -337,7 +430,43 @@ void KafkaConnection::ReadAvailable() {
     if (!ReadBody(&would_block)) return;
     if (would_block) break;
   }
+  // What has been received already makes no socket readable.
+  if (tls_ != nullptr && tls_->HasInput()) return ReadSoon();
   PrepareWait();
+}
+
+ssize_t KafkaConnection::Receive(uint8_t* to, size_t size) {
+  if (tls_ != nullptr) return ReceiveSealed(to, size);
+  Count(&ConnectionCounters::receives);
+  return recv(fd_, to, size, MSG_DONTWAIT);
+}
+
+ssize_t KafkaConnection::ReceiveSealed(uint8_t* to, size_t size) {
+  // One receive at most, as with plain text: a peer that only ever sends what TLS keeps for itself
+  // leaves the lane to others between two of them, and is no progress.
+  for (bool received = false;; received = true) {
+    size_t got = 0;
+    switch (tls_->Read({to, size}, &got)) {
+      case TlsStream::Outcome::kOk: return static_cast<ssize_t>(got);
+      case TlsStream::Outcome::kClosed: return 0;
+      case TlsStream::Outcome::kFailed: errno = EPROTO; return -1;
+      case TlsStream::Outcome::kNeedsInput: break;
+    }
+    if (received) {
+      errno = EAGAIN;
+      return -1;
+    }
+    const std::span<uint8_t> room = tls_->InputRoom(in_body_ ? body_left_ : kSealedHeaderBytes);
+    Count(&ConnectionCounters::receives);
+    const ssize_t bytes = recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+    if (bytes <= 0) return bytes;
+    tls_->Received(static_cast<size_t>(bytes));
+  }
+}
+
+Status KafkaConnection::WhyReceiveFailed(int error) const {
+  if (tls_ != nullptr && !tls_->error().ok()) return tls_->error();
+  return {ErrorCode::kDisconnected, "receive: " + ErrnoText(error)};
 }
 
 bool KafkaConnection::ReadHeader() {
@@ -348,10 +477,14 @@ bool KafkaConnection::ReadHeader() {
   const size_t least = flexible ? 9 : 8;
   const size_t want = header_.size() < least ? least - header_.size() : 1;
   uint8_t bytes[16];
-  Count(&ConnectionCounters::receives);
-  const ssize_t got = recv(fd_, bytes, want, MSG_DONTWAIT);
+  const ssize_t got = Receive(bytes, want);
   if (got == 0) {
-    Fail({ErrorCode::kDisconnected, "closed by the broker"});
+    // The whole of a TLS alert, in plain text: type 21, version 3.x, two bytes.
+    const bool alert = tls_ == nullptr && state_ == State::kHandshake && header_.size() == 7 &&
+                       header_[0] == 21 && header_[1] == 3;
+    Fail({ErrorCode::kDisconnected,
+          alert ? "closed by the broker: it wants TLS at that port (security.protocol)"
+                : "closed by the broker"});
     return false;
   }
   if (got < 0) {
@@ -360,7 +493,7 @@ bool KafkaConnection::ReadHeader() {
       PrepareWait();
       return false;
     }
-    Fail({ErrorCode::kDisconnected, "receive: " + ErrnoText(errno)});
+    Fail(WhyReceiveFailed(errno));
     return false;
   }
   if (!in_flight_) {
@@ -377,9 +510,9 @@ bool KafkaConnection::ReadHeader() {
     return false;
   }
   if (ReadInt32(header_.data() + 4) != correlation_) {
-    Fail({ErrorCode::kMalformed,
-          "the answer to another request (" + std::to_string(ReadInt32(header_.data() + 4)) +
-              " instead of " + std::to_string(correlation_) + ")"});
+    Fail({ErrorCode::kMalformed, "the answer to another request (" +
+                                     std::to_string(ReadInt32(header_.data() + 4)) +
+                                     " instead of " + std::to_string(correlation_) + ")"});
     return false;
   }
   if (flexible) {
@@ -416,8 +549,7 @@ bool KafkaConnection::ReadBody(bool* would_block) {
     return false;
   }
   const size_t want = std::min(room.size(), body_left_);
-  Count(&ConnectionCounters::receives);
-  const ssize_t got = recv(fd_, room.data(), want, MSG_DONTWAIT);
+  const ssize_t got = Receive(room.data(), want);
   if (got == 0) {
     Fail({ErrorCode::kDisconnected, "closed by the broker within an answer"});
     return false;
@@ -428,7 +560,7 @@ bool KafkaConnection::ReadBody(bool* would_block) {
       *would_block = true;
       return true;
     }
-    Fail({ErrorCode::kDisconnected, "receive: " + ErrnoText(errno)});
+    Fail(WhyReceiveFailed(errno));
     return false;
   }
   progress_ = true;
@@ -440,7 +572,8 @@ bool KafkaConnection::ReadBody(bool* would_block) {
     return false;
   }
   if (body_left_ == 0) return FinishAnswer();
-  *would_block = true;  // wait for the mark instead of taking what trickles in
+  // Wait for the mark instead of taking what trickles in.
+  *would_block = tls_ == nullptr || !(tls_->HasInput() || tls_->InputWasFull());
   return true;
 }
 
@@ -468,8 +601,13 @@ void KafkaConnection::PrepareWait() {
       SetInterest(out_sent_ < out_.size() ? host::Lane::kWritable : 0);
       return;
     }
-    mark = static_cast<int>(
-        std::min({room.size(), body_left_, static_cast<size_t>(kMarkMax)}));
+    mark = static_cast<int>(std::min({room.size(), body_left_, static_cast<size_t>(kMarkMax)}));
+    if (tls_ != nullptr) {
+      // At least as many bytes will come as are left, less what an incomplete record holds already.
+      const size_t held = TlsStream::kRecordMaxBytes;
+      const size_t coming = body_left_ > held ? body_left_ - held : 1;
+      mark = static_cast<int>(std::min(coming, TlsStream::kInputMaxBytes));
+    }
   }
   SetMark(mark);
   Count(&ConnectionCounters::option_calls);
@@ -496,6 +634,23 @@ void KafkaConnection::SetMark(int bytes) {
 
 // ---- Time and failure.
 
+void KafkaConnection::CloseSocket() {
+  if (fd_ < 0) return;
+  if (tls_ != nullptr) {
+    // The peer learns why, or that this is the end and nobody cut the connection: if it fits.
+    tls_->Close();
+    CollectSealed();
+    if (out_sent_ < out_.size()) {
+      (void)!send(fd_, out_.data() + out_sent_, out_.size() - out_sent_,
+                  MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+  }
+  if (interest_ != 0) lane_->Unwatch(fd_);
+  interest_ = 0;
+  close(fd_);
+  fd_ = -1;
+}
+
 void KafkaConnection::ArmTimer(std::chrono::nanoseconds delay) {
   lane_->Cancel(timer_);
   progress_ = false;
@@ -510,6 +665,10 @@ void KafkaConnection::OnTimer() {
     return Fail(
         {ErrorCode::kTimedOut,
          "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms"});
+  }
+  if (state_ == State::kTls) {
+    return Fail({ErrorCode::kTimedOut, "no TLS handshake within " +
+                                           std::to_string(options_.ready_timeout.count()) + " ms"});
   }
   if (!in_flight_) return;
   if (progress_ || paused_) return ArmTimer(queue_.front().request.timeout);
@@ -538,12 +697,9 @@ void KafkaConnection::Fail(Status status) {
   ticket_ = 0;
   lane_->Cancel(timer_);
   timer_ = 0;
-  if (fd_ >= 0) {
-    if (interest_ != 0) lane_->Unwatch(fd_);
-    interest_ = 0;
-    close(fd_);
-    fd_ = -1;
-  }
+  files_->Cancel(files_ticket_);
+  files_ticket_ = 0;
+  CloseSocket();
   in_flight_ = false;
   in_body_ = false;
   paused_ = false;

@@ -4,7 +4,12 @@
 // epoll, then receive without blocking; while an answer is under way the low-water mark is the
 // least of the room, the rest of the answer and 512 KiB, so that the wake-ups are few; TCP_QUICKACK
 // before every wait, since a sender of several sections would otherwise stall on our delayed ACK.
+//
+// With TLS options a TlsStream stands between the socket and all of that: it is made before the
+// first byte is sent, and from then on nothing reaches the socket but what it gives out.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <chrono>
@@ -20,13 +25,17 @@
 #include "kmirror/status.h"
 #include "src/fetcher/transport.h"
 #include "src/net/resolver.h"
+#include "src/net/tls_context.h"
+#include "src/net/tls_stream.h"
+#include "src/net/worker.h"
 
 namespace kmirror::net {
 
 class KafkaConnection : public fetcher::Connection, private host::FdHandler {
  public:
-  // All outlive the connection.
-  KafkaConnection(host::Lane* lane, Resolver* resolver, fetcher::ConnectionOptions options);
+  // All outlive the connection. `files` reads what the TLS options name.
+  KafkaConnection(host::Lane* lane, Resolver* resolver, Worker* files,
+                  fetcher::ConnectionOptions options);
   ~KafkaConnection() override;
 
   void Open(std::function<void(Status)> opened) override;
@@ -38,19 +47,24 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   void OnClosed(std::function<void(Status)> closed) override { closed_ = std::move(closed); }
 
  private:
-  enum class State : uint8_t { kNew, kResolving, kConnecting, kHandshake, kOpen, kClosed };
+  // kTls: agreeing on TLS; kHandshake: ApiVersions.
+  enum class State : uint8_t { kNew, kResolving, kConnecting, kTls, kHandshake, kOpen, kClosed };
   class GatheringSink;
   struct Pending {
     fetcher::OutgoingRequest request;
-    fetcher::ResponseSink* sink = nullptr;     // borrowed, or gather.get()
+    fetcher::ResponseSink* sink = nullptr;  // borrowed, or gather.get()
     std::unique_ptr<GatheringSink> gather;
   };
 
   void OnReady(uint32_t events) noexcept override;
 
+  void OnTlsContext(Result<std::shared_ptr<const TlsContext>> context);
+  void Resolve();
   void OnResolved(Result<std::vector<SocketAddress>> addresses);
   void ConnectNext();
   void OnConnected();
+  void StartTls();
+  void StepTls();
   void AskVersions(int16_t version);
   void OnVersions(int16_t version, Result<std::vector<uint8_t>> body);
   void FinishOpen(Status status);
@@ -59,6 +73,15 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   // Puts the next request on the wire if none is in flight.
   void SendNext();
   void Flush();
+  // Puts what the TLS stream has to say behind what is to be sent.
+  void CollectSealed();
+  Status WhySendFailed(int error);
+  // recv(), without blocking. -1: WhyReceiveFailed() tells what errno alone cannot.
+  ssize_t Receive(uint8_t* to, size_t size);
+  ssize_t ReceiveSealed(uint8_t* to, size_t size);
+  Status WhyReceiveFailed(int error) const;
+  // ReadAvailable, but not from here: reading calls back.
+  void ReadSoon();
   void ReadAvailable();
   // False: the connection is gone, failed or paused; nothing more is to be done.
   bool ReadHeader();
@@ -72,6 +95,7 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
     fetcher::ConnectionCounters::Add((*options_.counters).*counter, 1);
   }
 
+  void CloseSocket();
   void ArmTimer(std::chrono::nanoseconds delay);
   void OnTimer();
   // Closes the socket and answers everything. May destroy this: touch nothing afterwards.
@@ -83,6 +107,7 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
 
   host::Lane* const lane_;
   Resolver* const resolver_;
+  Worker* const files_;
   const fetcher::ConnectionOptions options_;
   std::shared_ptr<KafkaConnection*> self_;  // null inside once destroyed
   bool* gone_ = nullptr;                    // set by the destructor while a callback runs
@@ -94,6 +119,9 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   std::function<void(Status)> opened_;
   std::function<void(Status)> closed_;
   Resolver::Ticket ticket_ = 0;
+  Worker::Ticket files_ticket_ = 0;
+  std::shared_ptr<const TlsContext> tls_context_;
+  std::unique_ptr<TlsStream> tls_;  // null: plain text
   std::vector<SocketAddress> addresses_;
   size_t next_address_ = 0;
   Status last_error_;
@@ -101,17 +129,18 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   fetcher::BrokerVersions versions_;
 
   std::deque<Pending> queue_;
-  bool in_flight_ = false;                  // queue_.front() is on the wire
+  bool in_flight_ = false;  // queue_.front() is on the wire
   int32_t correlation_ = 0;
   std::vector<uint8_t> out_;
   size_t out_sent_ = 0;
-  bool progress_ = false;                   // since the timer was last looked at
+  bool progress_ = false;  // since the timer was last looked at
 
   // Receiving.
   std::vector<uint8_t> header_;
   bool in_body_ = false;
   size_t body_left_ = 0;
   bool paused_ = false;
+  bool read_posted_ = false;
   bool failing_ = false;
 };
 

@@ -4,8 +4,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace kmirror::net {
@@ -63,51 +63,14 @@ std::vector<SocketAddress> NumericAddress(const HostPort& endpoint) {
   return {};
 }
 
-Resolver::~Resolver() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-    wake_.notify_all();
-  }
-  if (thread_.joinable()) thread_.join();
-}
-
 Resolver::Ticket Resolver::Resolve(const HostPort& endpoint, host::Lane* lane, Answer answer) {
   if (auto numeric = NumericAddress(endpoint); !numeric.empty()) {
     lane->Post([answer = std::move(answer), numeric = std::move(numeric)] { answer(numeric); });
     return 0;
   }
-  std::lock_guard lock(mutex_);
-  const Ticket ticket = ++last_ticket_;
-  queue_.push_back({ticket, endpoint, lane, std::move(answer)});
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  wake_.notify_all();
-  return ticket;
-}
-
-void Resolver::Cancel(Ticket ticket) {
-  if (ticket == 0) return;
-  std::lock_guard lock(mutex_);
-  std::erase_if(queue_, [ticket](const Question& question) { return question.ticket == ticket; });
-  if (running_ == ticket) running_ = 0;
-}
-
-void Resolver::Run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-    if (stop_) return;
-    Question question = std::move(queue_.front());
-    queue_.pop_front();
-    running_ = question.ticket;
-    lock.unlock();
-    Result<std::vector<SocketAddress>> found = LookUp(question.endpoint);
-    lock.lock();
-    if (running_ != question.ticket) continue;  // cancelled: its lane may be gone
-    running_ = 0;
-    question.lane->Post(
-        [answer = std::move(question.answer), found = std::move(found)] { answer(found); });
-  }
+  return worker_.Run(lane, [endpoint, answer = std::move(answer)]() -> Worker::Answer {
+    return [answer, found = LookUp(endpoint)] { answer(found); };
+  });
 }
 
 }  // namespace kmirror::net

@@ -8,7 +8,7 @@ namespace kmirror::net {
 
 std::unique_ptr<fetcher::Connection> TcpTransport::NewConnection(
     host::Lane* lane, fetcher::ConnectionOptions options) {
-  return std::make_unique<KafkaConnection>(lane, &resolver_, std::move(options));
+  return std::make_unique<KafkaConnection>(lane, &resolver_, &files_, std::move(options));
 }
 
 }  // namespace kmirror::net

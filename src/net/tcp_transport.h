@@ -1,10 +1,11 @@
-// fetcher::Transport over TCP.
+// fetcher::Transport over TCP, with TLS for connections whose options ask for it.
 #pragma once
 
 #include <memory>
 
 #include "src/fetcher/transport.h"
 #include "src/net/resolver.h"
+#include "src/net/worker.h"
 
 namespace kmirror::net {
 
@@ -16,6 +17,7 @@ class TcpTransport : public fetcher::Transport {
 
  private:
   Resolver resolver_;
+  Worker files_;  // apart from the resolver: each may hang by itself
 };
 
 }  // namespace kmirror::net

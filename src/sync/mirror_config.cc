@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/config_value.h"
+#include "src/sync/mirror_tls.h"
 
 namespace kmirror {
 namespace {
@@ -32,9 +33,6 @@ Status CheckMirrorValue(const MirrorConfigDefinition& definition, const std::str
       if (std::count(rule.begin(), rule.end(), ';') > 4)
         return bad("\"" + rule + "\" has more than five fields");
     }
-  } else if (definition.name == "security.protocol" && value != "PLAINTEXT") {
-    // Taken silently it would send data in the clear where the operator asked for more.
-    return bad(value + " towards a source is not supported by this version");
   } else if (definition.name == "source.cluster.id" &&
              value.find_first_of(" \t\r\n") != std::string::npos) {
     return bad("\"" + value + "\" contains blanks");
@@ -56,7 +54,7 @@ Status CheckMirrorConfigs(const std::map<std::string, std::string>& configs) {
   if (!stored.contains("bootstrap.servers")) {
     return {ErrorCode::kInvalidConfig, "bootstrap.servers: required"};
   }
-  return {};
+  return sync::ParseMirrorTls(stored).status();
 }
 
 Status CheckMirrorName(std::string_view name) {
@@ -83,20 +81,16 @@ Status CheckMirrorName(std::string_view name) {
 namespace sync {
 namespace {
 
-// The value, or the default; the caller has validated.
+// The caller has validated.
 class Values {
  public:
   explicit Values(const ConfigMap& configs) : configs_(NormalizeKeys(configs)) {}
 
-  std::string Text(std::string_view key) const {
-    if (const auto found = configs_.find(std::string(key)); found != configs_.end())
-      return found->second;
-    const MirrorConfigDefinition* definition = FindMirrorConfig(key);
-    return definition != nullptr && definition->fallback ? std::string(*definition->fallback) : "";
-  }
+  std::string Text(std::string_view key) const { return TextOrDefault(configs_, key); }
   int64_t Number(std::string_view key) const { return ParseInt64(Text(key)).value_or(0); }
   int32_t Int(std::string_view key) const { return static_cast<int32_t>(Number(key)); }
   std::vector<std::string> List(std::string_view key) const { return SplitList(Text(key)); }
+  const ConfigMap& stored() const { return configs_; }
 
  private:
   const ConfigMap configs_;
@@ -117,6 +111,14 @@ ConfigMap NormalizeKeys(const ConfigMap& configs) {
   return stored;
 }
 
+std::string TextOrDefault(const ConfigMap& stored, std::string_view key) {
+  if (const auto found = stored.find(std::string(key)); found != stored.end()) {
+    return found->second;
+  }
+  const MirrorConfigDefinition* definition = FindMirrorConfig(key);
+  return definition != nullptr && definition->fallback ? std::string(*definition->fallback) : "";
+}
+
 Status ValidateMirrorConfig(const ConfigMap& configs) { return CheckMirrorConfigs(configs); }
 
 Result<fetcher::MirrorSourceConfig> ParseMirrorConfig(const std::string& mirror,
@@ -129,6 +131,9 @@ Result<fetcher::MirrorSourceConfig> ParseMirrorConfig(const std::string& mirror,
     config.bootstrap.push_back(*ParseHostPort(server, 1));
   }
   config.source_cluster_id = values.Text("source.cluster.id");
+  auto tls = ParseMirrorTls(values.stored());
+  if (!tls.ok()) return tls.status().WithContext("mirror " + mirror);
+  config.tls = std::move(*tls);
   config.fetch_wait_max_ms = values.Int("fetch.wait.max.ms");
   config.fetch_min_bytes = values.Int("fetch.min.bytes");
   config.fetch_response_max_bytes = values.Int("fetch.response.max.bytes");

@@ -22,6 +22,9 @@ using ConfigMap = std::map<std::string, std::string>;
 // given the unprefixed one wins.
 ConfigMap NormalizeKeys(const ConfigMap& configs);
 
+// What is set, else the default; "" for null. `stored`: NormalizeKeys.
+std::string TextOrDefault(const ConfigMap& stored, std::string_view key);
+
 // Every key known, every value good, bootstrap.servers there. kInvalidConfig names the key;
 // kInvalidRegularExpression for a filter. Passwords are never shown.
 Status ValidateMirrorConfig(const ConfigMap& configs);

@@ -320,6 +320,27 @@ TEST_F(SourceTrouble, AChangedConnectionStartsTheFetcherAnewAlsoDuringAStateWrit
   EXPECT_TRUE(c.RunUntil([&] { return c.Stored()->attempt == 0; }));
 }
 
+TEST_F(SourceTrouble, AConnectionChangedForTheWorseShowsItsReason) {
+  StartCaughtUp(3, 5);
+  c.source.reachable = false;
+  const auto change = [this](const char* address) {
+    c.host.controller().SetMirrorConfigs("m", {{"bootstrap.servers", address}}, false,
+                                         [](Status) {});
+  };
+  change("elsewhere:9092");
+  // Not only that the new source was not asked yet: what it came to.
+  ASSERT_TRUE(c.RunUntil(
+      [&] { return c.Describe().error_message.value_or("").starts_with("source unreachable: "); },
+      seconds(30)))
+      << c.Describe().error_message.value_or("");
+  EXPECT_EQ(c.Describe().state_value, "MIRRORING");
+  c.source.reachable = true;
+  change("here:9092");
+  c.source.Append("t");
+  EXPECT_TRUE(c.RunUntilCaughtUp());
+  EXPECT_FALSE(c.Describe().error_message.has_value());
+}
+
 TEST_F(SourceTrouble, ADeletionSeenWhileTheStateLoadsIsNotForgotten) {
   StartCaughtUp(3, 5);
   c.Kill();

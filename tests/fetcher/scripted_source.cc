@@ -328,6 +328,7 @@ std::vector<FetchRequest> ScriptedSource::Fetches() const {
 
 std::unique_ptr<Connection> ScriptedSource::NewConnection(host::Lane* lane,
                                                           ConnectionOptions options) {
+  connections_asked.push_back(options);
   return std::make_unique<FakeConnection>(this, lane, std::move(options));
 }
 

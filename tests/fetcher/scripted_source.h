@@ -110,6 +110,7 @@ class ScriptedSource : public Transport {
   std::vector<protocol::FetchRequest> Fetches() const;
   size_t open_connections() const { return connections_.size(); }
   size_t connects = 0;       // attempts
+  std::vector<ConnectionOptions> connections_asked;
 
   // Transport.
   std::unique_ptr<Connection> NewConnection(host::Lane* lane, ConnectionOptions options) override;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "conformance/memory_host/manual_runtime.h"
 #include "messages/describe_cluster_mirrors.h"
 #include "messages/list_cluster_mirrors.h"
@@ -131,6 +133,23 @@ TEST_F(SourceClientTest, DescribesTopicsThroughTheFirstBrokerThatAnswers) {
       protocol::DecodeBody(source.asked[0].body, source.asked[0].version, &request).ok());
   EXPECT_FALSE(request.allow_auto_topic_creation);
   EXPECT_EQ(source.asked[0].client_id, "mirror-src-admin-m-7");
+}
+
+TEST_F(SourceClientTest, EveryConnectionIsMadeWithTheTlsOfTheMirror) {
+  client->Close();
+  config.tls = std::make_shared<const TlsOptions>();
+  SourceClusterClientFactory factory(&runtime, &source, 7);
+  client = factory.Open(std::make_shared<MirrorSourceConfig>(config), lane.get());
+  ASSERT_TRUE(Describe({"t"}).ok());
+  source.down = {1};  // then another that metadata named
+  source.Cut(1);
+  ASSERT_TRUE(Describe({"t"}).ok());
+  std::set<HostPort> endpoints;
+  for (const ConnectionOptions& options : source.connections_asked) {
+    EXPECT_EQ(options.tls, config.tls) << options.endpoint.ToString();
+    endpoints.insert(options.endpoint);
+  }
+  EXPECT_GE(endpoints.size(), 2u);
 }
 
 TEST_F(SourceClientTest, NoTopicsMeansNoneAndAllIsAskedForByListing) {

@@ -1,4 +1,6 @@
 // What the source and the link may do to a mirror, and what must come of it.
+#include <set>
+
 #include "src/protocol/body.h"
 #include "tests/fetcher/fault_fixture.h"
 
@@ -247,6 +249,46 @@ TEST_F(FaultTest, FollowsTheLeaderThatAnAnswerNamesAtOnce) {
   EXPECT_EQ(source.Fetches().back().topics.size(), 1u);
   EXPECT_EQ(source.asked.back().broker, 2);
   ASSERT_TRUE(Until([&] { return manager->fetcher_count() == 1; }));
+}
+
+TEST_F(FaultTest, EveryConnectionToWhateverLeaderIsMadeWithTheTlsOfTheMirror) {
+  config.tls = std::make_shared<const TlsOptions>();
+  source.brokers = {1, 2, 3};
+  const auto key = Copied(3);
+  // A leader that an answer names, one that metadata names, a connection that breaks, a fetcher for
+  // cold partitions and a change of configs.
+  auto& partition = source.At("t", 0);
+  partition.leader = 2;
+  partition.leader_epoch = 1;
+  partition.hint_leader = true;
+  source.Append("t", 0, 4);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  source.down.insert(2);
+  source.Cut(2);
+  partition.leader = 3;
+  partition.leader_epoch = 2;
+  source.Append("t", 0, 4);
+  manager->UpdateSourceLeader(key, 3, ScriptedSource::Address(3), 2);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  source.Cut(3);
+  source.Append("t", 0, 4);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  runtime.Advance(2min);
+  std::set<HostPort> endpoints;
+  for (const ConnectionOptions& options : source.connections_asked) {
+    EXPECT_EQ(options.tls, config.tls) << options.endpoint.ToString();
+    endpoints.insert(options.endpoint);
+  }
+  EXPECT_THAT(endpoints, SizeIs(3));
+  const size_t before = source.connections_asked.size();
+  config.tls = std::make_shared<const TlsOptions>();
+  manager->SetMirror(std::make_shared<MirrorSourceConfig>(config));
+  source.Append("t", 0, 4);
+  ASSERT_TRUE(CaughtUp(key, "t"));
+  ASSERT_GT(source.connections_asked.size(), before) << "the fetchers start again";
+  for (size_t i = before; i < source.connections_asked.size(); ++i) {
+    EXPECT_EQ(source.connections_asked[i].tls, config.tls);
+  }
 }
 
 TEST_F(FaultTest, ADeadLeaderIsLeftWhenMetadataNamesItsSuccessor) {

@@ -1,5 +1,5 @@
-// A TCP server of one thread a connection that answers Kafka frames as a test says. Blocking
-// sockets, so that it shares nothing with the code under test.
+// A TCP server of one thread a connection that answers Kafka frames as a test says, in plain text
+// or over TLS. Blocking sockets, so that it shares nothing with the code under test.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+struct ssl_st;      // OpenSSL's SSL
+struct ssl_ctx_st;  // and SSL_CTX
 
 namespace kmirror::net::testing {
 
@@ -22,23 +25,38 @@ class BrokerStub {
   // One accepted connection.
   class Peer {
    public:
-    explicit Peer(int fd) : fd_(fd) {}
+    // With `tls` the script runs once the client has agreed on it.
+    Peer(int fd, ssl_ctx_st* tls);
+    ~Peer();
+    bool agreed() const { return agreed_; }
     // False: the client has closed.
     bool Read(Request* request);
     void Send(const std::vector<uint8_t>& bytes);
     // Size, correlation id, with `flexible` an empty tag buffer, and the body.
     void Answer(int32_t correlation, const std::vector<uint8_t>& body, bool flexible);
     void Close();
+    // Says goodbye before; TLS alone knows that.
+    void CloseNotify();
+    // Bytes below TLS.
+    void SendRaw(const std::vector<uint8_t>& bytes);
+    ssl_st* tls() { return tls_; }
+    // The next `size` bytes, whatever they are.
+    void Collect(std::vector<uint8_t>* bytes, size_t size);
     // Blocks until the client closes its side.
     void AwaitClose();
 
    private:
-    int fd_;
+    bool ReadAll(uint8_t* at, size_t size);
+
+    const int fd_;
+    ssl_st* tls_ = nullptr;
+    bool agreed_ = true;
   };
   using Script = std::function<void(Peer&)>;
 
   // Listens on a free port of 127.0.0.1 and runs `script` for each connection, on its own thread.
-  explicit BrokerStub(Script script);
+  // `tls` outlives it.
+  explicit BrokerStub(Script script, ssl_ctx_st* tls = nullptr);
   ~BrokerStub();  // REQUIRES: the clients are gone
 
   int32_t port() const { return port_; }
@@ -53,6 +71,7 @@ class BrokerStub {
   void Accept();
 
   const Script script_;
+  ssl_ctx_st* const tls_;
   int listen_fd_ = -1;
   int32_t port_ = 0;
   std::thread accepting_;

@@ -46,6 +46,10 @@ Result<std::unique_ptr<RealKafka>> RealKafka::Start(Options options) {
     args.push_back("-o");
     args.push_back(property);
   }
+  if (!options.listener.empty()) {
+    args.push_back("--listener");
+    args.push_back(options.listener);
+  }
   const Result<std::string> started = Script(std::move(args));
   if (!started.ok()) return started.status();
   kafka->bootstrap_ = FirstLine(*started);

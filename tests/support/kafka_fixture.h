@@ -21,6 +21,7 @@ class RealKafka {
   struct Options {
     int nodes = 1;
     std::vector<std::string> properties;  // "key=value", for every node
+    std::string listener;  // one more, NAME://HOST:PORT, which bootstrap() does not name
   };
 
   // Returns when every node serves.

@@ -77,8 +77,11 @@ TEST(MirrorConfig, ABadKeyOrValueIsRefusedByItsName) {
 }
 
 TEST(MirrorConfig, AnUnsupportedSecurityProtocolIsRefusedRatherThanSentInTheClear) {
-  EXPECT_EQ(ValidateMirrorConfig(With("security.protocol", "SASL_SSL")).code(),
-            ErrorCode::kInvalidConfig);
+  for (const char* protocol : {"SASL_SSL", "SASL_PLAINTEXT", "ssl", ""}) {
+    const Status s = ValidateMirrorConfig(With("security.protocol", protocol));
+    EXPECT_EQ(s.code(), ErrorCode::kInvalidConfig) << protocol;
+    EXPECT_TRUE(s.message().starts_with("security.protocol: ")) << s.message();
+  }
 }
 
 TEST(MirrorConfig, AFilterThatIsNoRegularExpressionHasItsOwnCode) {

@@ -48,6 +48,19 @@ TEST(Arguments, PropertiesFilesAreReadAsKafkaWritesThem) {
                                     std::pair("empty", ""), std::pair("source.gap", "fail")));
 }
 
+TEST(Arguments, ALineThatEndsInABackslashGoesOn) {
+  const auto configs = ParseProperties(
+      "ssl.keystore.key=-----BEGIN PRIVATE KEY----- \\\n    MIG= \\\r\n  -----END PRIVATE "
+      "KEY-----\n"
+      "# a comment \\\npattern=a\\\\\nlast=x\\",
+      "f");
+  ASSERT_TRUE(configs.ok()) << configs.status().ToString();
+  EXPECT_THAT(*configs,
+              ElementsAre(std::pair("last", "x"), std::pair("pattern", "a\\\\"),
+                          std::pair("ssl.keystore.key",
+                                    "-----BEGIN PRIVATE KEY----- MIG= -----END PRIVATE KEY-----")));
+}
+
 TEST(Arguments, AWrongLineOfAFileIsNamed) {
   const auto configs = ParseProperties("a=1\n\nrubbish\n", "mirror.properties");
   EXPECT_EQ(configs.status().code(), ErrorCode::kUsage);

@@ -205,6 +205,52 @@ TEST_F(CommandsTest, CreateSendsEveryConfigAndTheIdOfTheSource) {
   EXPECT_THAT(out_.str(), HasSubstr("Created mirror m"));
 }
 
+TEST_F(CommandsTest, ASourceOverTlsIsTheBrokersToAsk) {
+  CreateClusterMirrorRequest created;
+  destination_.On<CreateClusterMirrorRequest, CreateClusterMirrorResponse>(
+      [&](const CreateClusterMirrorRequest& request, int16_t) {
+        created = request;
+        return CreateClusterMirrorResponse{};
+      });
+  arguments_.source = "127.0.0.1:" + std::to_string(DeadPort());
+  arguments_.configs = {"mirror.security.protocol=SSL"};
+  EXPECT_EQ(RunVerb(Verb::kCreate), kDone) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("Created mirror m of cluster source-id at 127.0.0.1:"));
+  EXPECT_EQ(created.config.size(), 2u);
+
+  destination_.On<DescribeConfigsRequest, DescribeConfigsResponse>(
+      [this](const DescribeConfigsRequest&, int16_t) {
+        DescribeConfigsResponse response;
+        auto& result = response.results.emplace_back();
+        result.configs.push_back({.name = "bootstrap.servers", .value = arguments_.source});
+        result.configs.push_back({.name = "security.protocol", .value = "SSL"});
+        return response;
+      });
+  ServeMetadata(destination_, "destination-id", {{"orders", 2}, {"payments", 1}});
+  HoldOffsets(0, 0);
+  Describe([](int n) {
+    return std::vector<std::pair<std::string, std::vector<std::string>>>{
+        {"orders", {"MIRRORING", n < 2 ? "MIRRORING behind" : "MIRRORING"}},
+        {"payments", {"MIRRORING"}}};
+  });
+  arguments_.topics = {"payments", "orders"};
+  arguments_.wait_seconds = 10;
+  EXPECT_EQ(RunVerb(Verb::kStart), kDone) << err_.str();
+  ASSERT_EQ(started_.topics.size(), 2u);
+  EXPECT_EQ(started_.topics[0].topic_name, "orders");
+  EXPECT_TRUE(started_.topics[0].topic_id.IsZero());
+  EXPECT_EQ(started_.topics[0].num_partitions, 0);
+
+  started_ = {};
+  for (const char* topics : {"", "pay.*"}) {
+    arguments_.all = *topics == '\0';
+    arguments_.topics = {topics};
+    EXPECT_EQ(RunVerb(Verb::kStart), kFailed);
+    EXPECT_THAT(err_.str(), HasSubstr("name each topic with --topics"));
+    EXPECT_TRUE(started_.topics.empty());
+  }
+}
+
 TEST_F(CommandsTest, CreateRefusesASourceThatDoesNotAnswerNamingItsAddress) {
   arguments_.source = "127.0.0.1:" + std::to_string(DeadPort());
   EXPECT_EQ(RunVerb(Verb::kCreate), kFailed);

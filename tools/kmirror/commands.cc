@@ -102,6 +102,13 @@ class Session {
     return kDone;
   }
 
+  // A source that wants more than plain text is the broker's to ask: the files that the configs
+  // name are on its machine, and what is secret among them is shown to nobody.
+  static bool BrokerAlone(const Configs& configs) {
+    const auto it = configs.find("security.protocol");
+    return it != configs.end() && it->second != "PLAINTEXT";
+  }
+
   // Connects to the source that `configs` describe. Prints what is wrong and says so with nullopt.
   std::optional<SourceCluster> OpenSource(const Configs& configs) {
     const auto bootstrap = configs.find(kBootstrapConfig);
@@ -110,13 +117,6 @@ class Session {
     if (!servers.ok()) {
       Fail({ErrorCode::kInvalidConfig,
             "mirror " + arguments_.mirror + " has no usable bootstrap.servers"});
-      return std::nullopt;
-    }
-    if (const auto it = configs.find("security.protocol");
-        it != configs.end() && it->second != "PLAINTEXT") {
-      Fail({ErrorCode::kInvalidConfig,
-            "security.protocol=" + it->second + ": this version reaches PLAINTEXT sources only"},
-           "open a PLAINTEXT listener on the source that only this host can reach");
       return std::nullopt;
     }
     Result<SourceCluster> source = ReadSource(*servers, arguments_.timeout);
@@ -131,6 +131,7 @@ class Session {
   }
 
   ExitCode Create(Configs configs) {
+    if (BrokerAlone(configs)) return CreateUnseen(configs);
     const std::optional<SourceCluster> source = OpenSource(configs);
     if (!source) return kFailed;
     const std::string& given = configs[kSourceIdConfig];
@@ -148,9 +149,29 @@ class Session {
     if (const Status status = admin_->Create(arguments_.mirror, configs); !status.ok()) {
       return Fail(status);
     }
-    out_ << "Created mirror " << arguments_.mirror << " of cluster " << source->cluster_id << " at "
-         << configs[kBootstrapConfig] << '\n';
+    return Created(source->cluster_id, configs[kBootstrapConfig]);
+  }
+
+  ExitCode Created(const std::string& cluster_id, const std::string& servers) {
+    out_ << "Created mirror " << arguments_.mirror << " of cluster " << cluster_id << " at "
+         << servers << '\n';
     return kDone;
+  }
+
+  // The broker asks the source for its cluster id before it creates anything.
+  ExitCode CreateUnseen(const Configs& configs) {
+    if (const Status status = admin_->Create(arguments_.mirror, configs); !status.ok()) {
+      return Fail(status);
+    }
+    const auto mirrors = admin_->List();
+    if (!mirrors.ok()) return Fail(mirrors.status());
+    for (const ListedMirror& mirror : *mirrors) {
+      if (mirror.name == arguments_.mirror) {
+        return Created(mirror.source_cluster_id, configs.at(kBootstrapConfig));
+      }
+    }
+    return Fail({ErrorCode::kUnknownClusterMirror,
+                 "mirror " + arguments_.mirror + " was created and is gone again"});
   }
 
   ExitCode Delete() {
@@ -167,6 +188,7 @@ class Session {
     if (configs->empty()) {
       return Fail({ErrorCode::kUnknownClusterMirror, "there is no mirror " + arguments_.mirror});
     }
+    if (BrokerAlone(*configs)) return StartUnseen();
     const std::optional<SourceCluster> source = OpenSource(*configs);
     if (!source) return kFailed;
     std::set<std::string> present;
@@ -190,6 +212,37 @@ class Session {
       goal.topics[name] = topic.partitions;
     }
     const auto outcomes = admin_->Start(arguments_.mirror, topics, arguments_.discard_local);
+    return Finish(outcomes, "Started", names, std::move(goal));
+  }
+
+  // The broker asks the source for ids and partitions of the topics; what topics there are, it does
+  // not tell.
+  ExitCode StartUnseen() {
+    const std::set<std::string> wanted(arguments_.topics.begin(), arguments_.topics.end());
+    const bool patterns = std::any_of(wanted.begin(), wanted.end(), [](const std::string& name) {
+      return name.find_first_not_of(
+                 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                 "0123456789._-") != std::string::npos;
+    });
+    if (arguments_.all || patterns) {
+      return Fail({ErrorCode::kInvalidRequest,
+                   "the source is reached over TLS, by the broker alone: its topics cannot be "
+                   "listed from here"},
+                  "name each topic with --topics");
+    }
+    const std::vector<std::string> names(wanted.begin(), wanted.end());
+    if (!NameWhatGoes(names)) return kFailed;
+    std::vector<SourceTopic> topics;
+    for (const std::string& name : names) topics.push_back({.name = name});
+    const auto outcomes = admin_->Start(arguments_.mirror, topics, arguments_.discard_local);
+    if (!outcomes.ok()) return Fail(outcomes.status());
+    const auto partitions = admin_->Partitions(names);
+    if (!partitions.ok()) return Fail(partitions.status());
+    Goal goal{.verb = verb_, .mirror = arguments_.mirror, .topics = {}};
+    for (const std::string& name : names) {
+      const auto known = partitions->find(name);
+      goal.topics[name] = known == partitions->end() ? 1 : known->second;
+    }
     return Finish(outcomes, "Started", names, std::move(goal));
   }
 

@@ -253,6 +253,18 @@ Result<std::vector<TopicOutcome>> MirrorAdmin::Change(Verb verb, const std::stri
   }
 }
 
+Result<std::map<std::string, int32_t>> MirrorAdmin::Partitions(
+    const std::vector<std::string>& topics) {
+  const auto metadata = destination_->Metadata(topics);
+  if (!metadata.ok()) return metadata.status();
+  std::map<std::string, int32_t> partitions;
+  for (const auto& topic : metadata->topics) {
+    if (topic.error_code != 0) continue;
+    partitions[topic.name.value_or("")] = static_cast<int32_t>(topic.partitions.size());
+  }
+  return partitions;
+}
+
 Result<std::vector<LocalRange>> MirrorAdmin::LocalData(const std::string& topic) {
   const auto metadata = destination_->Metadata(std::vector<std::string>{topic});
   if (!metadata.ok()) return metadata.status();

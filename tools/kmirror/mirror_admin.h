@@ -54,7 +54,8 @@ struct TopicOutcome {
   Status status;
 };
 
-// A topic of the source, as StartMirrorTopics wants to know it.
+// A topic of the source, as StartMirrorTopics wants to know it; with a zero id and no partitions
+// the broker looks it up.
 struct SourceTopic {
   std::string name;
   Uuid id;
@@ -106,6 +107,8 @@ class MirrorAdmin {
   Result<std::vector<TopicOutcome>> Change(Verb verb, const std::string& mirror,
                                            const std::vector<std::string>& topics);
 
+  // How many partitions the destination has of each topic; those it does not have are left out.
+  Result<std::map<std::string, int32_t>> Partitions(const std::vector<std::string>& topics);
   // What the destination holds of a topic: partitions with at least one offset, in order. Empty
   // when there is no such topic.
   Result<std::vector<LocalRange>> LocalData(const std::string& topic);

@@ -23,16 +23,26 @@ Result<Configs> ParseProperties(std::string_view text, const std::string& name) 
   Configs configs;
   int number = 0;
   while (!text.empty()) {
-    ++number;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string line = Trim(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const int first = number + 1;
+    std::string line;
+    // A line that ends in "\\" goes on in the next one: certificates are written like that.
+    for (bool more = true; more && !text.empty();) {
+      ++number;
+      const size_t end = std::min(text.find('\n'), text.size());
+      std::string part = Trim(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+      const bool comment = line.empty() && !part.empty() && (part[0] == '#' || part[0] == '!');
+      const size_t last = part.find_last_not_of('\\');
+      more = !comment && (part.size() - (last == std::string::npos ? 0 : last + 1)) % 2 == 1;
+      if (more) part.pop_back();
+      line += part;
+    }
     if (line.empty() || line[0] == '#' || line[0] == '!') continue;
     const size_t separator = line.find_first_of("=:");
     const std::string key = separator == std::string::npos ? "" : Trim(line.substr(0, separator));
     if (key.empty()) {
-      return {ErrorCode::kUsage,
-              name + ":" + std::to_string(number) + ": \"" + line + "\" is not KEY=VALUE"};
+      // Not with the line itself: it may be a piece of a key.
+      return {ErrorCode::kUsage, name + ":" + std::to_string(first) + ": is not KEY=VALUE"};
     }
     configs[key] = Trim(line.substr(separator + 1));
   }
