@@ -26,6 +26,7 @@ struct FetcherStats {
   Counter epoch_requests{0};
   Counter buffer_peak_bytes{0}; // the most that answers have held at once
   Counter last_answer_ns{0};    // monotonic time of the last successful fetch; 0 none
+  Counter fetch_ends_ns{0};     // when the source answers the fetch under way at the latest; 0 none
 
   // Single writer: no locked instruction on the data path.
   static void Add(Counter& counter, int64_t value) {
