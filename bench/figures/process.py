@@ -16,3 +16,9 @@ def peak_memory(pid):
     """Peak resident bytes so far."""
     with open(f"/proc/{pid}/status") as status:
         return int(re.search(r"VmHWM:\s*(\d+) kB", status.read()).group(1)) * 1024
+
+
+def resident_memory(pid):
+    """Resident bytes now."""
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(r"VmRSS:\s*(\d+) kB", status.read()).group(1)) * 1024

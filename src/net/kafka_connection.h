@@ -51,6 +51,7 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   void OnResolved(Result<std::vector<SocketAddress>> addresses);
   void ConnectNext();
   void OnConnected();
+  void OpenWindowToFar();
   void AskVersions(int16_t version);
   void OnVersions(int16_t version, Result<std::vector<uint8_t>> body);
   void FinishOpen(Status status);

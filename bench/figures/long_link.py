@@ -1,0 +1,116 @@
+"""Throughput over a link of 100 ms round trip and 1 Gbit/s, against the same link without delay.
+
+The source and the standby are kmirrords in two network namespaces; the link between them is bench/link_delay.cc:
+real TCP, real windows, packets held for 50 ms each way. The rate is taken between a quarter of the bytes and the
+last one, so that TCP's slow start and the start of the mirror do not count. What an operator of such a link sets
+is set here as well (docs/operations.md, "Over a long link").
+"""
+import os
+import random
+import statistics
+import time
+
+from .cluster import Broker, Client, batch_of
+from .figure import Row, empty, show
+from .link import Link, inside
+
+NAME = "long-link"
+WHAT = "throughput over 100 ms round trip and 1 Gbit/s against the same without delay"
+ROUND_TRIP = 0.1
+RATE_MBIT = 1000
+ANSWER_BYTES = 57671680  # the most that a Kafka answers (its fetch.max.bytes)
+SETTINGS = [f"fetch.response.max.bytes={ANSWER_BYTES}", f"fetch.max.bytes={ANSWER_BYTES}"]
+CASES = [("one partition", 1, 1, 0.8), ("four partitions", 4, 2, 0.95)]
+PATIENCE_SECONDS = 300
+
+
+def stored(standby, topic, partitions):
+    total = 0
+    for partition in range(partitions):
+        folder = os.path.dirname(standby.segment(topic, partition))
+        try:
+            total += sum(entry.stat().st_size for entry in os.scandir(folder) if entry.name.endswith(".log"))
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def rate(bench, link, source, topic, partitions, fetchers, size):
+    """Bytes a second into a fresh standby."""
+    folder = os.path.join(bench.data, "standby")
+    with inside(link.right.namespace):
+        standby = Broker(bench.binaries, folder, [f"mirror.num.replica.fetchers={fetchers}"],
+                         host=link.right.address)
+        try:
+            settings = [word for setting in SETTINGS for word in ("--config", setting)]
+            standby.cli("create", "m", "--source", source.address, *settings)
+            standby.cli("start", "m", "--topics", topic)
+            begin, first = None, 0
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                time.sleep(0.005)
+                now, have = time.monotonic(), stored(standby, topic, partitions)
+                if begin is None and have >= size / 4:
+                    begin, first = now, have
+                if have >= size:
+                    return (have - first) / (now - begin)
+                if now > deadline:
+                    raise RuntimeError(f"{topic}: {have} of {size} bytes after {PATIENCE_SECONDS} s")
+        finally:
+            standby.stop()
+            empty_folder(folder)
+
+
+def empty_folder(folder):
+    empty(folder)
+    os.rmdir(folder)
+
+
+def measure(bench):
+    empty(bench.data)
+    link = Link(bench.binaries, RATE_MBIT)
+    source = None
+    rows = []
+    try:
+        with inside(link.left.namespace):
+            source = Broker(bench.binaries, os.path.join(bench.data, "source"), host=link.left.address)
+            client = Client(source)
+            batch = batch_of(1 << 20, int(time.time() * 1000))
+            batches = 800 if bench.quick else 1600
+            for _, partitions, _, _ in CASES:
+                client.create_topic(f"p{partitions}", partitions)
+                for partition in range(partitions):
+                    client.produce(f"p{partitions}", partition, batch, batches // partitions)
+            client.close()
+        print(f"  this machine's tcp_rmem ends at {link.maxima[0]}, tcp_wmem at {link.maxima[1]} bytes; "
+              "the link has room for 64 MiB")
+        rounds = 1 if bench.quick else 5
+        for name, partitions, fetchers, goal in CASES:
+            size = batches // partitions * partitions * len(batch)
+            rates = {0: [], ROUND_TRIP: []}
+            for number in range(rounds):
+                order = list(rates)
+                random.Random(number).shuffle(order)
+                for round_trip in order:
+                    link.set_delay(round_trip / 2)
+                    rates[round_trip].append(
+                        rate(bench, link, source, f"p{partitions}", partitions, fetchers, size) / 1e6)
+            show(f"{name}, no delay", rates[0], "MB/s")
+            show(f"{name}, {ROUND_TRIP * 1000:.0f} ms", rates[ROUND_TRIP], "MB/s")
+            bare = statistics.median(rates[0])
+            if partitions == 1:
+                # The next offset is known when an answer has come: the link rests for a round trip.
+                sending = ANSWER_BYTES / (bare * 1e6)
+                print(f"  bound of one partition: {sending / (sending + ROUND_TRIP):.3f} "
+                      f"(an answer of {ANSWER_BYTES} bytes, then a round trip)")
+            ratios = [far / near for far, near in zip(rates[ROUND_TRIP], rates[0])]
+            ratio = statistics.median(ratios)
+            rows.append(Row(f"{NAME}, {name}", statistics.median(rates[ROUND_TRIP]), bare, ratio, min(ratios),
+                            max(ratios), f">= {goal}", ratio >= goal, "MB/s"))
+        return rows
+    finally:
+        if source is not None:
+            source.stop()
+        dropped = link.stop()
+        print(f"  packets dropped on the link: {dropped}")
+        empty(bench.data)
