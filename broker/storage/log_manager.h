@@ -106,6 +106,7 @@ class LogManager {
   Status WriteCheckpoint(
       const char* file,
       const std::function<std::optional<int64_t>(const PartitionLog&)>& offset_of);
+  std::vector<TopicPartitionName> TakeChanged();
   std::string PathOf(const std::string& name) const { return options_.directory + "/" + name; }
 
   Options options_;
@@ -128,6 +129,9 @@ class LogManager {
   // One writer of the checkpoint files. Taken with a log's append lock held, so nothing under it
   // may ask a log for more than its published offsets.
   std::mutex checkpoint_mutex_;
+  std::mutex changed_mutex_;                 // taken with a log's append lock held
+  std::vector<TopicPartitionName> changed_;  // logs to look at in the next Tick
+  bool high_watermarks_changed_ = true;      // perhaps, since they were written; Tick's alone
   int64_t last_checkpoint_ms_ = 0;
   int64_t last_high_watermark_ms_ = 0;
   int64_t last_retention_ms_ = 0;

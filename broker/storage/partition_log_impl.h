@@ -117,6 +117,7 @@ class PartitionLog::Impl {
   // See LogEnvironment::write_checkpoints.
   Status WriteCheckpointsLocked();
   void PublishLocked();
+  void TellChangeLocked();
   void SetHighWatermarkLocked(int64_t offset);
   PublishedLog Published() const;
   void Notify();
@@ -155,6 +156,7 @@ class PartitionLog::Impl {
   int64_t unflushed_messages_ = 0;
   int64_t oldest_unflushed_ms_ = -1;
   bool closed_ = false;
+  bool change_told_ = false;  // to environment_.changed, since the last Upkeep
   Status offline_;
   std::vector<log::BatchInfo> batches_;  // scratch: headers of a local append
   std::vector<AbortedEntry> aborted_scratch_;
