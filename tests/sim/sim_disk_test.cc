@@ -290,6 +290,36 @@ TEST_F(PowerLoss, TakesNoMetadataAwayThatAStartHasShown) {
   }
 }
 
+// A process that died as it began a new log had not made its name durable: the next one went on in
+// that log, and all of it went with the power.
+TEST_F(PowerLoss, KeepsMetadataInALogThatADeadProcessMade) {
+  for (uint64_t seed = 0; seed < kLosses; ++seed) {
+    for (int death = 1; death <= 12; ++death) {
+      Disk d(seed);
+      const broker::FileMetadataStore::Options options{
+          .directory = "/meta", .io = &d.disk, .snapshot_after_bytes = 1};
+      auto store = broker::FileMetadataStore::Open(options);
+      ASSERT_OK(store.status());
+      d.disk.KillAt(death);
+      (void)(*store)->Apply({{"a", "1"}});
+      int64_t acknowledged = 0;
+      for (const bool power_loss : {false, true}) {
+        store = Status(ErrorCode::kCancelled, "");
+        d.disk.Kill();
+        d.disk.Restart(power_loss);
+        store = broker::FileMetadataStore::Open(
+            {.directory = "/meta", .io = &d.disk, .snapshot_after_bytes = 1 << 20});
+        ASSERT_OK(store.status());
+        EXPECT_GE((*store)->Range("")->revision, acknowledged)
+            << "seed " << seed << " death " << death;
+        const auto applied = (*store)->Apply({{"b", "2"}});
+        ASSERT_OK(applied.status());
+        acknowledged = *applied;
+      }
+    }
+  }
+}
+
 TEST(Metadata, ARefusedWriteThatCouldNotBeCutOffIsCutOffLater) {
   Disk d(1);
   auto store = broker::FileMetadataStore::Open({.directory = "/meta", .io = &d.disk});
