@@ -175,22 +175,27 @@ Status LogDirectory::Register(const TopicImage& topic, int32_t partition,
 
 Status LogDirectory::Prepare(const ImageDelta& delta, const MetadataImage& next) {
   (void)next;
+  bool created = false;
   for (const ImageDelta::Topic& change : delta.topics) {
     if (change.after == nullptr) continue;
     const TopicImage& topic = *change.after;
     const LogConfig config = LogConfigFor(topic.configs, config_);
     const int32_t first = change.before == nullptr ? 0 : change.before->partition_count();
+    const auto create = [&](int32_t p) {
+      return logs_->Create(topic.name, p, topic.id, config, LogManager::SyncName::kLater);
+    };
     for (int32_t p = first; p < topic.partition_count(); ++p) {
-      Result<std::shared_ptr<PartitionLog>> log = logs_->Create(topic.name, p, topic.id, config);
+      Result<std::shared_ptr<PartitionLog>> log = create(p);
       if (log.status().code() == ErrorCode::kInconsistentTopicId) {
         // Left over from a topic of that name that is gone from the metadata.
         if (Status s = logs_->Delete(topic.name, p); !s.ok()) return s;
-        log = logs_->Create(topic.name, p, topic.id, config);
+        log = create(p);
       }
       if (!log.ok()) return log.status().WithContext(PartitionName(topic.name, p));
     }
+    created |= first < topic.partition_count();
   }
-  return {};
+  return created ? logs_->SyncNames() : Status();
 }
 
 void LogDirectory::Undo(const ImageDelta& delta) noexcept {

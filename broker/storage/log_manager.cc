@@ -175,7 +175,7 @@ std::vector<std::shared_ptr<PartitionLog>> LogManager::All() const {
 
 Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topic,
                                                          int32_t partition, const Uuid& topic_id,
-                                                         const LogConfig& config) {
+                                                         const LogConfig& config, SyncName sync) {
   if (topic.empty() || topic == "." || topic == ".." || topic.size() > 249 || partition < 0 ||
       topic.find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
@@ -194,9 +194,12 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
   options.environment = Environment();
   options.topic_id = topic_id;
   options.config = config;
-  Status made = MakeDirectories(io_, options.directory);
-  if (made.ok()) made = SyncDirectory(io_, options_.directory);  // also one that a crash left
-  if (!made.ok()) return made;
+  if (io_->MakeDirectories(options.directory) < 0) {
+    return ErrnoStatus("create", options.directory, errno);
+  }
+  if (sync == SyncName::kNow) {
+    if (Status synced = SyncNames(); !synced.ok()) return synced;  // also one that a crash left
+  }
   Result<std::shared_ptr<PartitionLog>> log = PartitionLog::Open(options);
   if (!log.ok()) return log;
   std::lock_guard lock(mutex_);
@@ -205,6 +208,8 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
                 [&](const Directory& each) { return each.name == name.DirectoryName(); });
   return log;
 }
+
+Status LogManager::SyncNames() { return SyncDirectory(io_, options_.directory); }
 
 Status LogManager::Delete(const std::string& topic, int32_t partition) {
   std::lock_guard create_lock(create_mutex_);

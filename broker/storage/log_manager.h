@@ -79,8 +79,13 @@ class LogManager {
   // Creates the directory (durably) and an empty log; the existing one if it has the same topic id.
   // INCONSISTENT_TOPIC_ID: one exists with another id. INVALID_TOPIC_EXCEPTION: the name cannot be
   // a directory.
+  // kLater: the directory is durable once SyncNames has answered OK, which the caller then owes;
+  // one call for all partitions of a topic.
+  enum class SyncName { kNow, kLater };
   Result<std::shared_ptr<PartitionLog>> Create(const std::string& topic, int32_t partition,
-                                               const Uuid& topic_id, const LogConfig& config);
+                                               const Uuid& topic_id, const LogConfig& config,
+                                               SyncName sync = SyncName::kNow);
+  Status SyncNames();
   // Renames the directory to `<topic>-<partition>.<32 hex>-delete`, durably; its files go later.
   // OK if there is none.
   Status Delete(const std::string& topic, int32_t partition);
