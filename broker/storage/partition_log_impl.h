@@ -76,6 +76,7 @@ class PartitionLog::Impl {
   Status TruncateLocked(int64_t offset);
   Status ResetLocked(int64_t offset);
   Status DropSegmentLocked();  // the last one
+  Status DropSegmentDurablyLocked();
   Status PrepareResetLocked(
       int64_t offset);  // to be called before ResetLocked, fails without effect
   void LowerRecoveryPointLocked(int64_t offset);
