@@ -182,7 +182,7 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
           std::string::npos) {
     return Status(ErrorCode::kInvalidTopic, "\"" + topic + "\" cannot be a directory");
   }
-  std::lock_guard create_lock(create_mutex_);
+  std::shared_lock create_lock(create_mutex_);
   if (std::shared_ptr<PartitionLog> log = Find(topic, partition)) {
     if (log->topic_id() == topic_id || topic_id.IsZero()) return log;
     return Status(ErrorCode::kInconsistentTopicId, log->directory() + " has topic id " +

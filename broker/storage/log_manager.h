@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ class LogManager {
   // INCONSISTENT_TOPIC_ID: one exists with another id. INVALID_TOPIC_EXCEPTION: the name cannot be
   // a directory.
   // kLater: the directory is durable once SyncNames has answered OK, which the caller then owes;
-  // one call for all partitions of a topic.
+  // one call for all partitions of a topic. Not twice at the same time for one partition.
   enum class SyncName { kNow, kLater };
   Result<std::shared_ptr<PartitionLog>> Create(const std::string& topic, int32_t partition,
                                                const Uuid& topic_id, const LogConfig& config,
@@ -130,7 +131,7 @@ class LogManager {
   mutable std::mutex mutex_;  // guards logs_ and doomed_; not held while a log is opened
   std::map<TopicPartitionName, std::shared_ptr<PartitionLog>> logs_;
   std::vector<std::pair<std::string, int64_t>> doomed_;  // renamed directories, when to remove them
-  std::mutex create_mutex_;                              // one Create or Delete at a time
+  std::shared_mutex create_mutex_;  // one Delete at a time, and no Create beside it
   // One writer of the checkpoint files. Taken with a log's append lock held, so nothing under it
   // may ask a log for more than its published offsets.
   std::mutex checkpoint_mutex_;
