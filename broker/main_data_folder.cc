@@ -66,6 +66,8 @@ Status RefuseForeignFolder(const BrokerConfig& config) {
               "set kmirror.metadata.dir"};
 }
 
+constexpr int kCreators = 8;  // of the partitions of a new topic
+
 }  // namespace
 
 Result<std::unique_ptr<DataFolder>> DataFolder::Open(const BrokerConfig& config) {
@@ -94,7 +96,7 @@ Result<std::unique_ptr<DataFolder>> DataFolder::Open(const BrokerConfig& config)
   if (!store.ok()) return store.status();
   folder->store_ = std::move(*store);
 
-  folder->directory_ = std::make_unique<LogDirectory>(folder->logs_.get(), config);
+  folder->directory_ = std::make_unique<LogDirectory>(folder->logs_.get(), config, kCreators);
   Result<std::unique_ptr<Controller>> controller =
       Controller::Open({.store = folder->store_.get(),
                         .config = config,

@@ -64,9 +64,10 @@ def batch_of_records(count, value_size, timestamp):
 
 
 class Broker:
-    """A kmirrord of our own in `folder`; gone with the object's stop(). `options`: lines of its config."""
+    """A kmirrord of our own in `folder`; gone with the object's stop(). `options`: lines of its config.
+    `host`: where it listens."""
 
-    def __init__(self, binaries, folder, options=()):
+    def __init__(self, binaries, folder, options=(), host="127.0.0.1"):
         self.binaries = binaries
         self.folder = folder
         self.data = os.path.join(folder, "data")
@@ -74,7 +75,7 @@ class Broker:
         self.log = open(os.path.join(folder, "log"), "w")
         config = os.path.join(folder, "kmirrord.properties")
         with open(config, "w") as file:
-            file.write(f"node.id=1\nlisteners=PLAINTEXT://127.0.0.1:{free_port()}\nlog.dirs={self.data}\n"
+            file.write(f"node.id=1\nlisteners=PLAINTEXT://{host}:{free_port(host)}\nlog.dirs={self.data}\n"
                        "log.retention.ms=-1\nmessage.max.bytes=67108864\n" +
                        "".join(line + "\n" for line in options))
         self.process = subprocess.Popen([os.path.join(binaries, "kmirrord"), "--config", config],
@@ -111,9 +112,9 @@ class Broker:
         self.log.close()
 
 
-def free_port():
+def free_port(host="127.0.0.1"):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         return probe.getsockname()[1]
 
 

@@ -20,6 +20,12 @@ def peak_memory(pid):
         return int(re.search(r"VmHWM:\s*(\d+) kB", status.read()).group(1)) * 1024
 
 
+def resident_memory(pid):
+    """Resident bytes now."""
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(r"VmRSS:\s*(\d+) kB", status.read()).group(1)) * 1024
+
+
 def die_with_parent():
     """For preexec_fn: a bench that is killed leaves no servers behind."""
     set_parent_death_signal = 1

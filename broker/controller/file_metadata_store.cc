@@ -116,6 +116,8 @@ Status FileMetadataStore::Impl::Open() {
   // A process that was killed before its sync left a batch that only the page cache has. From here
   // on it is answered with, so it must be on disk (R29).
   if (io_->Sync(fd_, true) != 0) return ErrnoStatus("sync", Path(base_, kLogSuffix), errno);
+  // So must its name: the process may have been killed after it made the file.
+  if (Status s = SyncDirectory(io_, directory_); !s.ok()) return s;
   RemoveOlder();
   return {};
 }

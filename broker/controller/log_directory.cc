@@ -3,7 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace kmirror::broker {
@@ -66,8 +69,8 @@ Status Replica::Lead(int32_t leader_epoch, bool enter_in_history) {
   return s;
 }
 
-LogDirectory::LogDirectory(LogManager* logs, const BrokerConfig& config)
-    : logs_(logs), config_(config) {}
+LogDirectory::LogDirectory(LogManager* logs, const BrokerConfig& config, int creators)
+    : logs_(logs), config_(config), creators_(creators) {}
 
 std::shared_ptr<Replica> LogDirectory::Find(const TopicIdPartition& partition) const {
   std::shared_lock lock(mutex_);
@@ -175,22 +178,50 @@ Status LogDirectory::Register(const TopicImage& topic, int32_t partition,
 
 Status LogDirectory::Prepare(const ImageDelta& delta, const MetadataImage& next) {
   (void)next;
+  bool created = false;
   for (const ImageDelta::Topic& change : delta.topics) {
     if (change.after == nullptr) continue;
-    const TopicImage& topic = *change.after;
-    const LogConfig config = LogConfigFor(topic.configs, config_);
     const int32_t first = change.before == nullptr ? 0 : change.before->partition_count();
-    for (int32_t p = first; p < topic.partition_count(); ++p) {
-      Result<std::shared_ptr<PartitionLog>> log = logs_->Create(topic.name, p, topic.id, config);
-      if (log.status().code() == ErrorCode::kInconsistentTopicId) {
-        // Left over from a topic of that name that is gone from the metadata.
-        if (Status s = logs_->Delete(topic.name, p); !s.ok()) return s;
-        log = logs_->Create(topic.name, p, topic.id, config);
-      }
-      if (!log.ok()) return log.status().WithContext(PartitionName(topic.name, p));
-    }
+    if (first == change.after->partition_count()) continue;
+    if (Status s = CreateLogs(*change.after, first); !s.ok()) return s;
+    created = true;
   }
-  return {};
+  return created ? logs_->SyncNames() : Status();
+}
+
+Status LogDirectory::CreateLogs(const TopicImage& topic, int32_t first) {
+  const LogConfig config = LogConfigFor(topic.configs, config_);
+  const auto create = [&](int32_t p) -> Status {
+    const auto once = [&] {
+      return logs_->Create(topic.name, p, topic.id, config, LogManager::SyncName::kLater).status();
+    };
+    Status status = once();
+    if (status.code() == ErrorCode::kInconsistentTopicId) {
+      // Left over from a topic of that name that is gone from the metadata.
+      if (Status s = logs_->Delete(topic.name, p); !s.ok()) return s;
+      status = once();
+    }
+    return status.WithContext(PartitionName(topic.name, p));
+  };
+  std::atomic<int32_t> next{first};
+  std::mutex mutex;
+  Status failed;  // guarded by mutex
+  const auto work = [&] {
+    for (int32_t p; (p = next.fetch_add(1)) < topic.partition_count();) {
+      Status status = create(p);
+      if (status.ok()) continue;
+      next = topic.partition_count();
+      const std::lock_guard lock(mutex);
+      if (failed.ok()) failed = std::move(status);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int i = 1; i < std::min(creators_, topic.partition_count() - first); ++i) {
+    helpers.emplace_back(work);
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return failed;
 }
 
 void LogDirectory::Undo(const ImageDelta& delta) noexcept {

@@ -63,8 +63,10 @@ class Replica {
 
 class LogDirectory final : public MetadataListener {
  public:
-  // `logs` outlives this. `config` is copied.
-  LogDirectory(LogManager* logs, const BrokerConfig& config);
+  // `logs` outlives this. `config` is copied. `creators`: partitions of a topic that are created at
+  // the same time, each on a thread: most of it is waiting for the disk, which carries out waiting
+  // syncs together. 1: on the caller's thread.
+  LogDirectory(LogManager* logs, const BrokerConfig& config, int creators = 1);
 
   // nullptr: no such partition here.
   std::shared_ptr<Replica> Find(const TopicIdPartition& partition) const;
@@ -84,6 +86,7 @@ class LogDirectory final : public MetadataListener {
 
  private:
   Status RemoveStrays(const MetadataImage& image);
+  Status CreateLogs(const TopicImage& topic, int32_t first);
   Status Register(const TopicImage& topic, int32_t partition, std::shared_ptr<PartitionLog> log,
                   int64_t version);
   void ApplyChanged(const TopicImage& before, const TopicImage& after, int64_t version);
@@ -96,6 +99,7 @@ class LogDirectory final : public MetadataListener {
 
   LogManager* const logs_;
   const BrokerConfig config_;
+  const int creators_;
   mutable std::shared_mutex mutex_;  // guards the maps
   std::unordered_map<TopicIdPartition, std::shared_ptr<Replica>> by_id_;
   // Entries may be null: offline.

@@ -1,6 +1,8 @@
 #include "broker/storage/checkpoint_file.h"
 
 #include <charconv>
+#include <iterator>
+#include <limits>
 
 #include "broker/storage/files.h"
 
@@ -15,12 +17,29 @@ bool Number(std::string_view text, T* value) {
 
 }  // namespace
 
+void AppendCheckpointLine(std::string_view topic, int32_t partition, int64_t offset,
+                          std::string* lines) {
+  char numbers[2 * std::numeric_limits<int64_t>::digits10 + 8];
+  char* at = numbers;
+  *at++ = ' ';
+  at = std::to_chars(at, std::end(numbers), partition).ptr;
+  *at++ = ' ';
+  at = std::to_chars(at, std::end(numbers), offset).ptr;
+  *at++ = '\n';
+  lines->append(topic);
+  lines->append(numbers, at);
+}
+
+std::string EncodeCheckpoint(size_t lines, std::string_view text) {
+  return "0\n" + std::to_string(lines) + "\n" + std::string(text);
+}
+
 std::string EncodeCheckpoint(const OffsetCheckpoint& offsets) {
-  std::string text = "0\n" + std::to_string(offsets.size()) + "\n";
+  std::string lines;
   for (const auto& [name, offset] : offsets) {
-    text += name.topic + " " + std::to_string(name.partition) + " " + std::to_string(offset) + "\n";
+    AppendCheckpointLine(name.topic, name.partition, offset, &lines);
   }
-  return text;
+  return EncodeCheckpoint(offsets.size(), lines);
 }
 
 Result<OffsetCheckpoint> DecodeCheckpoint(std::string_view text) {

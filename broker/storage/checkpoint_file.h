@@ -25,6 +25,10 @@ struct TopicPartitionName {
 using OffsetCheckpoint = std::map<TopicPartitionName, int64_t>;
 
 std::string EncodeCheckpoint(const OffsetCheckpoint& offsets);
+// One from lines made by AppendCheckpointLine, of different partitions.
+std::string EncodeCheckpoint(size_t lines, std::string_view text);
+void AppendCheckpointLine(std::string_view topic, int32_t partition, int64_t offset,
+                          std::string* lines);
 // CORRUPT_MESSAGE names the line.
 Result<OffsetCheckpoint> DecodeCheckpoint(std::string_view text);
 

@@ -57,6 +57,9 @@ struct LogEnvironment {
   // from now on (a log start that is about to be acknowledged): write both again. Called with the
   // append lock of the log held. May be empty.
   std::function<Status()> write_checkpoints;
+  // The log changed: what is due now and then (PartitionLog::Upkeep) may have to be done for it.
+  // Told once, until the next Upkeep. Called with the append lock of the log held. May be empty.
+  std::function<void(const std::string& topic, int32_t partition)> changed;
 };
 
 }  // namespace kmirror::broker

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <random>
 
@@ -76,11 +77,19 @@ Status LogManager::Lock() {
 }
 
 LogEnvironment LogManager::Environment() {
-  return {.io = io_, .clock = clock_, .files = fds_, .write_checkpoints = [this]() -> Status {
+  return {.io = io_,
+          .clock = clock_,
+          .files = fds_,
+          .write_checkpoints = [this]() -> Status {
             if (loading_) return Status::Ok();  // written once all are open
             Status starts = WriteLogStarts();
             return starts.ok() ? WriteRecoveryPoints() : starts;
-          }};
+          },
+          .changed =
+              [this](const std::string& topic, int32_t partition) {
+                std::lock_guard lock(changed_mutex_);
+                changed_.push_back({topic, partition});
+              }};
 }
 
 PartitionLog::Options LogManager::LogOptions(const TopicPartitionName& name) const {
@@ -166,14 +175,14 @@ std::vector<std::shared_ptr<PartitionLog>> LogManager::All() const {
 
 Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topic,
                                                          int32_t partition, const Uuid& topic_id,
-                                                         const LogConfig& config) {
+                                                         const LogConfig& config, SyncName sync) {
   if (topic.empty() || topic == "." || topic == ".." || topic.size() > 249 || partition < 0 ||
       topic.find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
           std::string::npos) {
     return Status(ErrorCode::kInvalidTopic, "\"" + topic + "\" cannot be a directory");
   }
-  std::lock_guard create_lock(create_mutex_);
+  std::shared_lock create_lock(create_mutex_);
   if (std::shared_ptr<PartitionLog> log = Find(topic, partition)) {
     if (log->topic_id() == topic_id || topic_id.IsZero()) return log;
     return Status(ErrorCode::kInconsistentTopicId, log->directory() + " has topic id " +
@@ -185,9 +194,12 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
   options.environment = Environment();
   options.topic_id = topic_id;
   options.config = config;
-  Status made = MakeDirectories(io_, options.directory);
-  if (made.ok()) made = SyncDirectory(io_, options_.directory);  // also one that a crash left
-  if (!made.ok()) return made;
+  if (io_->MakeDirectories(options.directory) < 0) {
+    return ErrnoStatus("create", options.directory, errno);
+  }
+  if (sync == SyncName::kNow) {
+    if (Status synced = SyncNames(); !synced.ok()) return synced;  // also one that a crash left
+  }
   Result<std::shared_ptr<PartitionLog>> log = PartitionLog::Open(options);
   if (!log.ok()) return log;
   std::lock_guard lock(mutex_);
@@ -196,6 +208,8 @@ Result<std::shared_ptr<PartitionLog>> LogManager::Create(const std::string& topi
                 [&](const Directory& each) { return each.name == name.DirectoryName(); });
   return log;
 }
+
+Status LogManager::SyncNames() { return SyncDirectory(io_, options_.directory); }
 
 Status LogManager::Delete(const std::string& topic, int32_t partition) {
   std::lock_guard create_lock(create_mutex_);
@@ -222,12 +236,23 @@ Status LogManager::Delete(const std::string& topic, int32_t partition) {
 Status LogManager::WriteCheckpoint(
     const char* file, const std::function<std::optional<int64_t>(const PartitionLog&)>& offset_of) {
   std::lock_guard checkpoint_lock(checkpoint_mutex_);
-  OffsetCheckpoint offsets;
-  if (const auto kept = kept_.find(file); kept != kept_.end()) offsets = kept->second;
+  // Straight into text: with many partitions this is what an idle broker spends its time on.
+  std::string lines;
+  size_t count = 0;
   for (const auto& log : All()) {
-    if (const auto offset = offset_of(*log)) offsets[{log->topic(), log->partition()}] = *offset;
+    const auto offset = offset_of(*log);
+    if (!offset) continue;
+    AppendCheckpointLine(log->topic(), log->partition(), *offset, &lines);
+    ++count;
   }
-  return ReplaceFile(io_, PathOf(file), EncodeCheckpoint(offsets));
+  if (const auto kept = kept_.find(file); kept != kept_.end()) {
+    for (const auto& [name, offset] : kept->second) {
+      if (Find(name.topic, name.partition) != nullptr) continue;
+      AppendCheckpointLine(name.topic, name.partition, offset, &lines);
+      ++count;
+    }
+  }
+  return ReplaceFile(io_, PathOf(file), EncodeCheckpoint(count, lines));
 }
 
 Status LogManager::WriteRecoveryPoints() {
@@ -276,15 +301,26 @@ Status LogManager::Tick(int64_t now_ms) {
   constexpr int64_t kExpiryCheckMs = 600000;
   const bool expiry = now_ms - last_expiry_ms_ >= kExpiryCheckMs;
   if (expiry) last_expiry_ms_ = now_ms;
-  for (const auto& log : All()) {
-    note(log->MaybeFlush(now_ms));
-    note(log->SyncClosedSegments());
-    if (retention) {
-      const Result<DeletedRange> deleted = log->ApplyRetention(now_ms);
-      if (!deleted.ok()) note(deleted.status().WithContext(log->directory()));
+  // Only those that changed: a broker of many idle partitions has next to nothing to do.
+  const std::vector<TopicPartitionName> changed = TakeChanged();
+  if (!changed.empty()) high_watermarks_changed_ = true;
+  for (const TopicPartitionName& name : changed) {
+    const std::shared_ptr<PartitionLog> log = Find(name.topic, name.partition);
+    if (log == nullptr) continue;
+    bool again = false;
+    note(log->Upkeep(now_ms, &again));
+    if (!again) continue;
+    std::lock_guard lock(changed_mutex_);
+    changed_.push_back(name);
+  }
+  if (retention || expiry) {
+    for (const auto& log : All()) {
+      if (retention) {
+        const Result<DeletedRange> deleted = log->ApplyRetention(now_ms);
+        if (!deleted.ok()) note(deleted.status().WithContext(log->directory()));
+      }
+      if (expiry) log->ExpireProducers(now_ms);
     }
-    if (expiry) log->ExpireProducers(now_ms);
-    log->RemoveDeletedFiles(now_ms);
   }
   std::vector<std::string> due;
   {
@@ -301,11 +337,26 @@ Status LogManager::Tick(int64_t now_ms) {
     note(WriteRecoveryPoints());
     note(WriteLogStarts());
     note(WriteHighWatermarks());
-  } else if (now_ms - last_high_watermark_ms_ >= options_.high_watermark_checkpoint_interval_ms) {
+  } else if (high_watermarks_changed_ &&
+             now_ms - last_high_watermark_ms_ >= options_.high_watermark_checkpoint_interval_ms) {
     last_high_watermark_ms_ = now_ms;
-    note(WriteHighWatermarks());
+    Status written = WriteHighWatermarks();
+    high_watermarks_changed_ = !written.ok();
+    note(std::move(written));
   }
   return first;
+}
+
+std::vector<TopicPartitionName> LogManager::TakeChanged() {
+  std::vector<TopicPartitionName> changed;
+  {
+    std::lock_guard lock(changed_mutex_);
+    changed.swap(changed_);
+  }
+  // A log is here twice when it changed after it had asked to be looked at again.
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  return changed;
 }
 
 Status LogManager::Shutdown() {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -79,8 +80,13 @@ class LogManager {
   // Creates the directory (durably) and an empty log; the existing one if it has the same topic id.
   // INCONSISTENT_TOPIC_ID: one exists with another id. INVALID_TOPIC_EXCEPTION: the name cannot be
   // a directory.
+  // kLater: the directory is durable once SyncNames has answered OK, which the caller then owes;
+  // one call for all partitions of a topic. Not twice at the same time for one partition.
+  enum class SyncName { kNow, kLater };
   Result<std::shared_ptr<PartitionLog>> Create(const std::string& topic, int32_t partition,
-                                               const Uuid& topic_id, const LogConfig& config);
+                                               const Uuid& topic_id, const LogConfig& config,
+                                               SyncName sync = SyncName::kNow);
+  Status SyncNames();
   // Renames the directory to `<topic>-<partition>.<32 hex>-delete`, durably; its files go later.
   // OK if there is none.
   Status Delete(const std::string& topic, int32_t partition);
@@ -106,6 +112,7 @@ class LogManager {
   Status WriteCheckpoint(
       const char* file,
       const std::function<std::optional<int64_t>(const PartitionLog&)>& offset_of);
+  std::vector<TopicPartitionName> TakeChanged();
   std::string PathOf(const std::string& name) const { return options_.directory + "/" + name; }
 
   Options options_;
@@ -124,10 +131,13 @@ class LogManager {
   mutable std::mutex mutex_;  // guards logs_ and doomed_; not held while a log is opened
   std::map<TopicPartitionName, std::shared_ptr<PartitionLog>> logs_;
   std::vector<std::pair<std::string, int64_t>> doomed_;  // renamed directories, when to remove them
-  std::mutex create_mutex_;                              // one Create or Delete at a time
+  std::shared_mutex create_mutex_;  // one Delete at a time, and no Create beside it
   // One writer of the checkpoint files. Taken with a log's append lock held, so nothing under it
   // may ask a log for more than its published offsets.
   std::mutex checkpoint_mutex_;
+  std::mutex changed_mutex_;                 // taken with a log's append lock held
+  std::vector<TopicPartitionName> changed_;  // logs to look at in the next Tick
+  bool high_watermarks_changed_ = true;      // perhaps, since they were written; Tick's alone
   int64_t last_checkpoint_ms_ = 0;
   int64_t last_high_watermark_ms_ = 0;
   int64_t last_retention_ms_ = 0;

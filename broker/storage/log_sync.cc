@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 
 #include "broker/storage/files.h"
 #include "broker/storage/partition_log_impl.h"
@@ -154,6 +155,23 @@ std::optional<int64_t> PartitionLog::LogStartToCheckpoint() const {
   return impl_->log_start_to_checkpoint_;
 }
 
+Status PartitionLog::Upkeep(int64_t now_ms, bool* again) {
+  {
+    // First: a change from here on is told anew.
+    std::lock_guard lock(impl_->append_mutex_);
+    impl_->change_told_ = false;
+  }
+  Status first = MaybeFlush(now_ms);
+  Status closed = SyncClosedSegments();
+  if (first.ok()) first = std::move(closed);
+  RemoveDeletedFiles(now_ms);
+  std::lock_guard lock(impl_->append_mutex_);
+  const bool flush = impl_->oldest_unflushed_ms_ >= 0 &&
+                     impl_->config_.flush_ms != std::numeric_limits<int64_t>::max();
+  *again = !impl_->closed_ && (!first.ok() || flush || !impl_->deleted_.empty());
+  return first;
+}
+
 Status PartitionLog::MaybeFlush(int64_t now_ms) {
   {
     std::lock_guard lock(impl_->append_mutex_);
@@ -207,6 +225,7 @@ void PartitionLog::Abandon(const std::string& new_directory) {
   impl_->closed_ = true;
   impl_->directory_ = new_directory;
   impl_->environment_.write_checkpoints = nullptr;
+  impl_->environment_.changed = nullptr;
   impl_->deleted_.clear();
   for (const auto& segment : impl_->segments_) segment->log_file().CloseHandle();
 }

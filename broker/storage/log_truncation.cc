@@ -84,6 +84,13 @@ Status PartitionLog::Impl::DropSegmentLocked() {
   return Status::Ok();
 }
 
+// Before anything below it changes: a loss of power that keeps a cut and brings back a segment
+// behind it would leave a hole, which looks like a compacted log.
+Status PartitionLog::Impl::DropSegmentDurablyLocked() {
+  Status dropped = DropSegmentLocked();
+  return dropped.ok() ? SyncDirectory(io_, directory_) : dropped;
+}
+
 Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
   if (offset >= log_end_) {
     return epochs_.TruncateFromEnd(log_end_) ? RewriteEpochsLocked() : Status::Ok();
@@ -92,7 +99,7 @@ Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
   Status status = snapshots_.RemoveAbove(offset);
   if (!status.ok()) return status;
   while (segments_.size() > 1 && segments_.back()->base_offset() >= offset) {
-    status = DropSegmentLocked();
+    status = DropSegmentDurablyLocked();
     if (!status.ok()) return status;
   }
   // The first batch that reaches `offset` goes with all behind it; the end is where the one before
@@ -112,7 +119,7 @@ Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
     if (!scanner->status().ok()) return scanner->status();
   }
   if (end < 0 && segments_.size() > 1) {  // nothing of this segment stays
-    status = DropSegmentLocked();
+    status = DropSegmentDurablyLocked();
     if (!status.ok()) return status;
     position = ActiveLocked().size();
     std::optional<log::BatchInfo> last;

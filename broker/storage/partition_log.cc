@@ -80,6 +80,13 @@ void PartitionLog::Impl::PublishLocked() {
         log_start_ > first_base ? std::optional<int64_t>(log_start_) : std::nullopt;
   }
   segments_changed_ = false;
+  TellChangeLocked();
+}
+
+void PartitionLog::Impl::TellChangeLocked() {
+  if (change_told_) return;
+  change_told_ = true;
+  if (environment_.changed) environment_.changed(owner_->topic(), owner_->partition());
 }
 
 PublishedLog PartitionLog::Impl::Published() const {
@@ -160,6 +167,7 @@ int64_t PartitionLog::MaxProducerId() const {
 void PartitionLog::SetConfig(const LogConfig& config) {
   std::lock_guard lock(impl_->append_mutex_);
   impl_->config_ = config;
+  impl_->TellChangeLocked();  // flush.ms may ask for more than before
 }
 
 LogConfig PartitionLog::config() const {

@@ -234,7 +234,7 @@ class PartitionLog {
   Result<DeletedRange> RaiseLogStart(int64_t offset);
   // Removes old segments by retention.ms and retention.bytes. `now_ms`: wall clock.
   Result<DeletedRange> ApplyRetention(int64_t now_ms);
-  // Removes the files of dropped segments whose delay is over. LogManager calls it now and then.
+  // Removes the files of dropped segments whose delay is over.
   void RemoveDeletedFiles(int64_t now_ms);
   // Forgets idle producers (producer.id.expiration.ms).
   void ExpireProducers(int64_t now_ms);
@@ -247,7 +247,7 @@ class PartitionLog {
   // same time share one sync. A failure takes the log offline.
   Result<int64_t> Sync();
   // The same for segments that are full, without the one that is written to (Kafka flushes at a
-  // roll, in the background). Cheap when there is nothing to do. LogManager calls it.
+  // roll, in the background). Cheap when there is nothing to do.
   Status SyncClosedSegments();
   int64_t RecoveryPoint() const;
   // What the checkpoint files should say of the log start: nullopt while it is the first segment's
@@ -255,6 +255,9 @@ class PartitionLog {
   std::optional<int64_t> LogStartToCheckpoint() const;
   // flush.ms: syncs if something has waited that long.
   Status MaybeFlush(int64_t now_ms);
+  // What a log that has changed needs now and then: MaybeFlush, SyncClosedSegments,
+  // RemoveDeletedFiles. *again: more will be due without another change. LogManager calls it.
+  Status Upkeep(int64_t now_ms, bool* again);
 
   void SetConfig(const LogConfig& config);
   LogConfig config() const;

@@ -76,6 +76,7 @@ class PartitionLog::Impl {
   Status TruncateLocked(int64_t offset);
   Status ResetLocked(int64_t offset);
   Status DropSegmentLocked();  // the last one
+  Status DropSegmentDurablyLocked();
   Status PrepareResetLocked(
       int64_t offset);  // to be called before ResetLocked, fails without effect
   void LowerRecoveryPointLocked(int64_t offset);
@@ -117,6 +118,7 @@ class PartitionLog::Impl {
   // See LogEnvironment::write_checkpoints.
   Status WriteCheckpointsLocked();
   void PublishLocked();
+  void TellChangeLocked();
   void SetHighWatermarkLocked(int64_t offset);
   PublishedLog Published() const;
   void Notify();
@@ -155,6 +157,7 @@ class PartitionLog::Impl {
   int64_t unflushed_messages_ = 0;
   int64_t oldest_unflushed_ms_ = -1;
   bool closed_ = false;
+  bool change_told_ = false;  // to environment_.changed, since the last Upkeep
   Status offline_;
   std::vector<log::BatchInfo> batches_;  // scratch: headers of a local append
   std::vector<AbortedEntry> aborted_scratch_;

@@ -85,13 +85,11 @@ void MirrorImpl::OnShardLost(int32_t shard) {
 void MirrorImpl::ApplyChanges(const MetadataView::Changes& changes) {
   // Mirrors first: a topic's driver looks for its source at once.
   for (const std::string& mirror : changes.mirrors) UpdateMirror(mirror);
-  std::set<std::string> touched(changes.mirrors.begin(), changes.mirrors.end());
   for (const Uuid& id : changes.topics) {
-    if (const TopicView* topic = metadata_.Topic(id)) touched.insert(topic->desired.mirror);
     UpdateDrivers(id);
     PublishTopic(id);
   }
-  for (const std::string& mirror : touched) UpdateSourceTopics(mirror);
+  for (const Uuid& id : changes.topics) FollowTopic(id);
 }
 
 void MirrorImpl::UpdateMirror(const std::string& mirror) {
@@ -106,7 +104,7 @@ void MirrorImpl::UpdateMirror(const std::string& mirror) {
       published_.erase(partition);
     }
     parts_.fetching->RemoveMirror(mirror);
-    sources_.erase(mirror);
+    CloseWatch(mirror);
     source_configs_.erase(mirror);
     states_->TombstoneWhere([&](const StateKey& key) { return key.mirror == mirror; });
     return;
@@ -120,11 +118,11 @@ void MirrorImpl::UpdateMirror(const std::string& mirror) {
     host_.runtime->Log(host::LogLevel::kError, "kmirror.coordinator",
                        "event=mirror-config-invalid mirror=" + mirror + " reason=\"" +
                            config.status().ToString() + "\" next=its topics wait for a correction");
-    sources_.erase(mirror);
+    CloseWatch(mirror);
     return;
   }
   auto shared = std::make_shared<const fetcher::MirrorSourceConfig>(*std::move(config));
-  sources_.erase(mirror);
+  CloseWatch(mirror);
   {
     // What the old one could not reach says nothing of the new one.
     std::lock_guard lock(published_mutex_);
@@ -134,8 +132,13 @@ void MirrorImpl::UpdateMirror(const std::string& mirror) {
       std::make_unique<sync::SourceWatch>(shared, parts_.sources.get(), host_.runtime, lane_.get(),
                                           options_.metadata_refresh_interval, this);
   parts_.fetching->SetMirror(std::move(shared));
-  UpdateSourceTopics(mirror);
+  for (const TopicView* topic : metadata_.TopicsOf(mirror)) FollowTopic(topic->info.id);
   for (PartitionDriver* driver : DriversOfMirror(mirror)) driver->OnSourceConfigChanged();
+}
+
+void MirrorImpl::CloseWatch(const std::string& mirror) {
+  sources_.erase(mirror);
+  std::erase_if(followed_, [&](const auto& entry) { return entry.second.mirror == mirror; });
 }
 
 void MirrorImpl::UpdateDrivers(const Uuid& topic_id) {
@@ -218,19 +221,31 @@ void MirrorImpl::CloseSources() {
   asking_.clear();
 }
 
-void MirrorImpl::UpdateSourceTopics(const std::string& mirror) {
-  sync::SourceWatch* source = Source(mirror);
-  if (source == nullptr) return;
-  std::set<std::string> topics;
-  for (const TopicView* topic : metadata_.TopicsOf(mirror)) {
+void MirrorImpl::FollowTopic(const Uuid& topic_id) {
+  std::optional<Followed> wanted;
+  const TopicView* topic = metadata_.Topic(topic_id);
+  if (topic != nullptr && topic->desired.state != DesiredState::kNone &&
+      Source(topic->desired.mirror) != nullptr) {
     bool followed = topic->desired.state != DesiredState::kStopped;
-    // A stop under way still wants to know how far the source's epoch has come.
-    for (PartitionDriver* driver : DriversOf(topic->info.id)) {
-      followed |= driver->loaded() && driver->record().state != MirrorPartitionState::kStopped;
+    if (!followed) {
+      // A stop under way still wants to know how far the source's epoch has come.
+      for (PartitionDriver* driver : DriversOf(topic_id)) {
+        followed |= driver->loaded() && driver->record().state != MirrorPartitionState::kStopped;
+      }
     }
-    if (followed) topics.insert(topic->info.name);
+    if (followed) wanted = Followed{topic->desired.mirror, topic->info.name};
   }
-  source->SetTopics(std::move(topics));
+  const auto known = followed_.find(topic_id);
+  if (known != followed_.end()) {
+    if (wanted == known->second) return;
+    if (sync::SourceWatch* source = Source(known->second.mirror)) {
+      source->Unfollow(known->second.topic);
+    }
+    followed_.erase(known);
+  }
+  if (!wanted) return;
+  Source(wanted->mirror)->Follow(wanted->topic);
+  followed_[topic_id] = *std::move(wanted);
 }
 
 sync::SourceWatch* MirrorImpl::Source(const std::string& mirror) {
@@ -370,8 +385,8 @@ void MirrorImpl::Publish(const PartitionDriver& driver) {
   }
   // A topic that has come to rest is not asked about any more.
   if (driver.loaded() && driver.record().state == MirrorPartitionState::kStopped) {
-    lane_->Post([this, alive = alive_, mirror = driver.key().mirror] {
-      if (*alive && !down_) UpdateSourceTopics(mirror);
+    lane_->Post([this, alive = alive_, topic = driver.key().partition.topic_id] {
+      if (*alive && !down_) FollowTopic(topic);
     });
   }
 }

@@ -99,9 +99,11 @@ class MirrorImpl final : public Mirror,
 
   void OnLane(std::function<void()> task);
   void ApplyChanges(const MetadataView::Changes& changes);
+  void CloseWatch(const std::string& mirror);
   void UpdateDrivers(const Uuid& topic_id);
   void UpdateMirror(const std::string& mirror);
-  void UpdateSourceTopics(const std::string& mirror);
+  // Whether the source is asked about the topic, after a change of the topic or of its states.
+  void FollowTopic(const Uuid& topic_id);
   void GrowPartitions(const std::string& mirror);
   // Tombstones for what is left of mirrors and topics that are gone (coordinator.md 8).
   void SweepStates();
@@ -119,6 +121,13 @@ class MirrorImpl final : public Mirror,
   DriverContext context_;
   std::map<std::string, std::unique_ptr<sync::SourceWatch>> sources_;
   std::map<std::string, std::map<std::string, std::string>> source_configs_;
+  // What the watches of `sources_` were told to follow.
+  struct Followed {
+    std::string mirror;
+    std::string topic;
+    bool operator==(const Followed&) const = default;
+  };
+  std::unordered_map<Uuid, Followed> followed_;
   std::map<TopicIdPartition, std::unique_ptr<PartitionDriver>> drivers_;
   std::vector<std::unique_ptr<fetcher::SourceCluster>> asking_;
   std::set<Uuid> growing_;

@@ -62,7 +62,7 @@ void AbstractFetcherThread::AddPartition(NewPartition added) {
   if (partition.source_topic_id.IsZero()) ++without_topic_id_;
   Partition& placed = partitions_.Put(added.key, std::move(partition));
   MarkDirty(added.key, placed);
-  control_wanted_ = true;
+  WantControl(added.key, placed);
   if (added.initial_delay.count() > 0) Delay(added.key, placed, added.initial_delay);
   Pump();
 }
@@ -138,11 +138,18 @@ void AbstractFetcherThread::MarkDirty(const TopicIdPartition& key, Partition& pa
   dirty_.push_back(key);
 }
 
+void AbstractFetcherThread::WantControl(const TopicIdPartition& key, Partition& partition) {
+  if (partition.control_listed) return;
+  partition.control_listed = true;
+  control_.push_back(key);
+}
+
 void AbstractFetcherThread::RaiseSourceEpoch(const TopicIdPartition& key, int32_t epoch) {
   Partition* partition = Find(key);
   if (partition == nullptr || epoch <= partition->state.current_leader_epoch) return;
   partition->state.current_leader_epoch = epoch;
   MarkDirty(key, *partition);
+  if (partition->state.stage != FetchStage::kFetching) WantControl(key, *partition);
 }
 
 void AbstractFetcherThread::DelayPartition(const TopicIdPartition& key, nanoseconds delay) {
@@ -195,7 +202,6 @@ void AbstractFetcherThread::OnLinkOpened(Link* link, Status status) {
     Log(host::LogLevel::kInfo, "connected endpoint=" + settings_.connection.endpoint.ToString() +
                                    " fetch_version=" + std::to_string(fetch_version_));
   }
-  control_wanted_ = true;
   Pump();
 }
 
@@ -208,11 +214,13 @@ void AbstractFetcherThread::OnLinkFailed(Link* link, const Status& status) {
   link->failed = true;
   FetcherStats::Add(stats_->failed_requests, 1);
   for (auto& [key, partition] : partitions_) {
-    if (partition.asking && partition.asked_on == link) partition.asking = false;
+    if (!partition.asking || partition.asked_on != link) continue;
+    partition.asking = false;
+    WantControl(key, partition);
   }
-  control_wanted_ = true;
   if (link == &fetch_link_) {
     fetching_ = false;
+    stats_->fetch_ends_ns.store(0, std::memory_order_relaxed);
     current_ = {};
     leader_faults_.clear();
     divergences_.clear();
@@ -273,9 +281,11 @@ void AbstractFetcherThread::Pump() {
   if (partitions_.empty()) {
     CloseLinks();
     dirty_.clear();
+    control_.clear();
+    control_waiting_.clear();
   } else {
     if (fetch_link_.connection == nullptr && Now() >= fetch_link_.retry_at) OpenLink(&fetch_link_);
-    if (control_wanted_) StartControl();
+    StartControl();
     if (fetch_link_.open && !fetching_ &&
         Now() >= std::max(fetch_not_before_, fetch_link_.not_before)) {
       SendFetch();
@@ -295,12 +305,15 @@ void AbstractFetcherThread::ArmTimer() {
   if (!delayed_.empty()) consider(delayed_.begin()->first);
   if (!partitions_.empty()) {
     if (fetch_link_.connection == nullptr) consider(fetch_link_.retry_at);
-    if (control_wanted_ && control_link_.connection == nullptr && control_link_.retry_at > now) {
+    if (!control_waiting_.empty() && control_link_.connection == nullptr &&
+        control_link_.retry_at > now) {
       consider(control_link_.retry_at);
     }
     if (fetch_not_before_ > now) consider(fetch_not_before_);
     if (fetch_link_.not_before > now) consider(fetch_link_.not_before);
-    if (control_wanted_ && control_link_.not_before > now) consider(control_link_.not_before);
+    if (!control_waiting_.empty() && control_link_.not_before > now) {
+      consider(control_link_.not_before);
+    }
   }
   if (!due || (timer_ != 0 && timer_due_ == *due)) return;
   lane_->Cancel(timer_);
@@ -319,7 +332,7 @@ void AbstractFetcherThread::OnTimer() {
     if (Partition* partition = Find(key)) {
       partition->state.due = nanoseconds(0);
       MarkDirty(key, *partition);
-      control_wanted_ = true;
+      WantControl(key, *partition);
     }
   }
   Pump();

@@ -60,6 +60,10 @@ struct FetchIdentity {
   int32_t min_bytes = 1;
   int32_t max_bytes = 10 << 20;      // of an answer
   int32_t partition_max_bytes = 10 << 20;
+  // Partitions come and go: every fetch names every partition, and so does its answer (a session
+  // for each would push others out of the source's cache), and one that has never been answered
+  // does not wait at the source for what happens to others.
+  bool passing = false;
 };
 
 class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink {
@@ -210,6 +214,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
     bool cut_complete = false;       // of the cut in flight
     bool was_cut = false;            // since the alignment began
     bool dirty = false;
+    bool control_listed = false;     // in control_ or control_waiting_
     bool answered = false;           // OnAnswer is due once the queue is empty
     int64_t answered_high_watermark = -1;
     int64_t answered_log_start = -1;
@@ -274,7 +279,8 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   void ArmTimer();
   void OnTimer();
 
-  // Epoch exchanges and ranges of the partitions that need them.
+  // Epoch exchanges and ranges of the partitions that need them: of those listed, not of all.
+  void WantControl(const TopicIdPartition& key, Partition& partition);
   void StartControl();
   void AskEpochs(Link* link, std::vector<AskedEpoch> asked);
   void OnEpochAnswer(Link* link, const std::vector<AskedEpoch>& asked, int16_t version,
@@ -291,6 +297,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
                std::optional<int64_t> latest, int16_t version, Result<std::vector<uint8_t>> body);
 
   void SendFetch();
+  bool HasUnheard(const FetchSession::Request& request);
   std::optional<FetchSession::Request> BuildFetch(const FetchIdentity& identity);
   SessionPartition Ask(const TopicIdPartition& key, const Partition& partition,
                        const FetchIdentity& identity) const;
@@ -337,7 +344,9 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   size_t without_topic_id_ = 0;
   std::vector<TopicIdPartition> dirty_;
   std::set<std::pair<std::chrono::nanoseconds, TopicIdPartition>> delayed_;
-  bool control_wanted_ = false;      // a hint: some partition may have something to ask
+  // Partitions that may have something to ask; and those that have, and no link to ask on.
+  std::vector<TopicIdPartition> control_;
+  std::vector<TopicIdPartition> control_waiting_;
 
   Link fetch_link_;
   Link control_link_;

@@ -26,21 +26,28 @@ constexpr int32_t kConsumer = -1;
 }  // namespace
 
 void AbstractFetcherThread::StartControl() {
-  control_wanted_ = false;
+  Link* link = control_waiting_.empty() ? nullptr : ControlLink();
+  std::vector<TopicIdPartition> listed;
+  if (link != nullptr) listed = std::exchange(control_waiting_, {});
+  listed.insert(listed.end(), control_.begin(), control_.end());
+  control_.clear();
   std::vector<AskedEpoch> asked;
   std::vector<TopicIdPartition> ranging;
-  std::vector<TopicIdPartition> keys;  // hooks may drop partitions: walk a copy of the candidates
-  for (const auto& [key, partition] : partitions_) {
-    if (partition.state.stage == FetchStage::kFetching || partition.state.Delayed() ||
-        partition.asking || partition.busy || partition.removing || !partition.queue.empty()) {
-      continue;
-    }
-    keys.push_back(key);
-  }
-  for (const TopicIdPartition& key : keys) {
+  for (const TopicIdPartition& key : listed) {
     Partition* partition = Find(key);
     if (partition == nullptr) continue;
+    partition->control_listed = false;
+    // What is delayed or asked about is listed again when that ends.
+    if (partition->state.stage == FetchStage::kFetching || partition->state.Delayed() ||
+        partition->asking || partition->removing) {
+      continue;
+    }
+    if (partition->busy || !partition->queue.empty()) {
+      WantControl(key, *partition);
+      continue;
+    }
     if (partition->state.stage == FetchStage::kRanging) {
+      partition->asking = true;
       ranging.push_back(key);
       continue;
     }
@@ -52,12 +59,20 @@ void AbstractFetcherThread::StartControl() {
       continue;
     }
     const int32_t epoch = partition->ask_epoch >= 0 ? partition->ask_epoch : local.latest_epoch;
+    partition->asking = true;
     asked.push_back({key, partition->generation, partition->state.current_leader_epoch, epoch});
   }
   if (asked.empty() && ranging.empty()) return;
-  Link* link = ControlLink();
+  if (link == nullptr) link = ControlLink();
   if (link == nullptr) {
-    control_wanted_ = true;
+    const auto wait = [this](const TopicIdPartition& key) {
+      Partition* partition = Find(key);
+      if (partition == nullptr) return;
+      partition->asking = false;
+      if (!std::exchange(partition->control_listed, true)) control_waiting_.push_back(key);
+    };
+    for (const AskedEpoch& ask : asked) wait(ask.key);
+    for (const TopicIdPartition& key : ranging) wait(key);
     return;
   }
   for (size_t at = 0; at < asked.size(); at += kEpochsPerRequest) {
@@ -127,7 +142,7 @@ void AbstractFetcherThread::OnEpochAnswer(Link* link, const std::vector<AskedEpo
     partition->asking = false;
     if (partition->state.current_leader_epoch != ask.leader_epoch ||
         partition->state.stage != FetchStage::kTruncating) {
-      control_wanted_ = true;  // asked under another epoch (1.5 step 3)
+      WantControl(ask.key, *partition);  // asked under another epoch (1.5 step 3)
       continue;
     }
     const auto answer = answers.find({partition->topic, ask.key.partition});
@@ -156,7 +171,7 @@ void AbstractFetcherThread::Align(const TopicIdPartition& key, Partition& partit
     if (lower >= 0) {
       partition.ask_epoch = lower;
       partition.state.stage = FetchStage::kTruncating;
-      control_wanted_ = true;
+      WantControl(key, partition);
       return;
     }
     Fault fault;
@@ -182,7 +197,7 @@ void AbstractFetcherThread::Align(const TopicIdPartition& key, Partition& partit
   if (!point.complete) {
     partition.ask_epoch = ours.epoch;
     partition.state.stage = FetchStage::kTruncating;
-    control_wanted_ = true;
+    WantControl(key, partition);
     return;
   }
   const uint64_t generation = partition.generation;
@@ -225,7 +240,7 @@ void AbstractFetcherThread::CutDone(const TopicIdPartition& key, uint64_t genera
     return Pump();
   }
   partition->state.stage = FetchStage::kTruncating;
-  control_wanted_ = true;
+  WantControl(key, *partition);
   if (!status.ok()) {
     Fault fault;
     fault.kind = Fault::Kind::kCutFailed;
@@ -296,7 +311,7 @@ void AbstractFetcherThread::OnRange(Link* link, const TopicIdPartition& key_in, 
   partition->asking = false;
   if (partition->state.stage != FetchStage::kRanging ||
       partition->state.current_leader_epoch != leader_epoch) {
-    control_wanted_ = true;
+    WantControl(key, *partition);
     return Pump();
   }
   if (response.topics.size() != 1 || response.topics[0].partitions.size() != 1 ||

@@ -55,7 +55,7 @@ SessionPartition AbstractFetcherThread::Ask(const TopicIdPartition& key, const P
 std::optional<FetchSession::Request> AbstractFetcherThread::BuildFetch(
     const FetchIdentity& identity) {
   const bool uses_ids = fetch_version_ >= kFetchFirstTopicIds && without_topic_id_ == 0;
-  if (uses_ids != session_uses_ids_) session_.Restart();
+  if (uses_ids != session_uses_ids_ || identity.passing) session_.Restart();
   session_uses_ids_ = uses_ids;
   if (session_.NeedsFull()) {
     std::vector<SessionPartition> wanted;
@@ -93,6 +93,14 @@ std::optional<FetchSession::Request> AbstractFetcherThread::BuildFetch(
   return request;
 }
 
+bool AbstractFetcherThread::HasUnheard(const FetchSession::Request& request) {
+  return std::any_of(request.partitions.begin(), request.partitions.end(),
+                     [this](const auto& asked) {
+                       const Partition* partition = Find(asked.key);
+                       return partition != nullptr && !partition->state.lag.has_value();
+                     });
+}
+
 void AbstractFetcherThread::SendFetch() {
   const FetchIdentity identity = Identity();
   std::optional<FetchSession::Request> built = BuildFetch(identity);
@@ -107,12 +115,13 @@ void AbstractFetcherThread::SendFetch() {
   } else {
     request.replica_id = identity.replica_id;
   }
-  request.max_wait_ms = built->hurry ? 0 : identity.max_wait_ms;
+  const bool hurry = built->hurry || (identity.passing && HasUnheard(*built));
+  request.max_wait_ms = hurry ? 0 : identity.max_wait_ms;
   request.min_bytes = identity.min_bytes;
   request.max_bytes = identity.max_bytes;
   request.isolation_level = identity.isolation_level;
   request.session_id = built->session_id;
-  request.session_epoch = built->session_epoch;
+  request.session_epoch = identity.passing ? FetchSession::kNoSession : built->session_epoch;
   for (const SessionPartition& partition : built->partitions) {
     auto& out = TopicFor(&request.topics, partition).partitions.emplace_back();
     out.partition = partition.key.partition;
@@ -142,6 +151,7 @@ void AbstractFetcherThread::SendFetch() {
   throttle_ms_ = 0;
   session_refused_ = false;
   FetcherStats::Add(stats_->requests, 1);
+  stats_->fetch_ends_ns.store((fetch_sent_at_ + fetch_wait_).count(), std::memory_order_relaxed);
   fetch_link_.connection->Stream({FetchRequest::kApiKey, version, body.Flatten(),
                                   settings_.request_timeout + milliseconds(identity.max_wait_ms)},
                                  this);
@@ -327,6 +337,7 @@ void AbstractFetcherThread::Done(Status status) {
   stats_->buffer_peak_bytes.store(static_cast<int64_t>(pool_.peak() * Slab::kBytes),
                                   std::memory_order_relaxed);
   fetching_ = false;
+  stats_->fetch_ends_ns.store(0, std::memory_order_relaxed);
   current_ = {};
   if (!status.ok()) return OnLinkFailed(&fetch_link_, status);
   Status finished = parser_.Finish();
@@ -419,7 +430,7 @@ void AbstractFetcherThread::HandleFault(const TopicIdPartition& key, uint64_t ge
     ClearQueue(*partition);
     partition->state.stage = FetchStage::kRanging;
     MarkDirty(key, *partition);
-    control_wanted_ = true;
+    WantControl(key, *partition);
     return;
   }
   const FaultAction action = OnFault(key, fault);
@@ -505,7 +516,6 @@ void AbstractFetcherThread::RollBack(const TopicIdPartition& key, Partition& par
   partition.ask_epoch = -1;
   partition.answered = false;
   MarkDirty(key, partition);
-  control_wanted_ = true;
   Delay(key, partition, settings_.fetch_backoff);
 }
 

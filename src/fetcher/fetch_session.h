@@ -49,6 +49,7 @@ class FetchSession {
   };
 
   static constexpr int32_t kInitialEpoch = 0;
+  static constexpr int32_t kNoSession = -1;  // on the wire, for a full request that makes none
 
   // The next request must be full (and carry every wanted partition).
   bool NeedsFull() const { return epoch_ == kInitialEpoch; }

@@ -26,6 +26,8 @@ struct FetcherStats : ConnectionCounters {
   Counter epoch_requests{0};
   Counter buffer_peak_bytes{0};  // the most that answers have held at once
   Counter last_answer_ns{0};     // monotonic time of the last successful fetch; 0 none
+  // When the source answers the fetch under way at the latest; 0 none.
+  Counter fetch_ends_ns{0};
 };
 
 }  // namespace kmirror::fetcher

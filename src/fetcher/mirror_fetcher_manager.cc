@@ -116,10 +116,10 @@ class MirrorFetcherManager::Owner : public MirrorFetcherOwner {
       manager.OnMoved(key, generation, leader_id, leader, leader_epoch);
     });
   }
-  void OnTemperature(const TopicIdPartition& key, uint64_t generation, bool cold,
-                     bool epochs_in_fetch) override {
-    Tell([key, generation, cold, epochs_in_fetch](MirrorFetcherManager& manager) {
-      manager.OnTemperature(key, generation, cold, epochs_in_fetch);
+  void OnRole(const TopicIdPartition& key, uint64_t generation, FetcherRole role, bool told,
+              bool epochs_in_fetch) override {
+    Tell([key, generation, role, told, epochs_in_fetch](MirrorFetcherManager& manager) {
+      manager.OnRole(key, generation, role, told, epochs_in_fetch);
     });
   }
   void OnSourceTrouble(const std::string& reason) override {
@@ -166,9 +166,7 @@ void MirrorFetcherManager::SetMirror(std::shared_ptr<const MirrorSourceConfig> c
   std::vector<TopicIdPartition> keys;
   for (auto& [key, record] : records_) {
     if (record.mirror != name || !record.desired) continue;
-    record.desired_generation = ++last_generation_;
-    record.resumed = false;
-    record.exchange = true;
+    StartAnew(record);
     keys.push_back(key);
   }
   for (const TopicIdPartition& key : keys) Reconcile(key);
@@ -192,10 +190,9 @@ void MirrorFetcherManager::Add(const std::string& mirror, FetchAssignment assign
   });
   record.mirror = mirror;
   record.moves = 0;
-  record.cold = record.resumed = false;
-  record.exchange = true;
+  record.role = FetcherRole::kNewcomer;
   record.desired = std::move(assignment);
-  record.desired_generation = ++last_generation_;
+  StartAnew(record);
   Reconcile(key);
 }
 
@@ -237,9 +234,7 @@ void MirrorFetcherManager::UpdateSourceLeader(const TopicIdPartition& partition,
   desired.leader = leader;
   desired.source_leader_epoch = leader_epoch;
   record.moves = 0;
-  record.resumed = false;
-  record.exchange = true;
-  record.desired_generation = ++last_generation_;
+  StartAnew(record);
   Reconcile(partition);
 }
 
@@ -256,6 +251,14 @@ std::optional<FetchPosition> MirrorFetcherManager::Position(
 }
 
 // ---- One partition, one fetcher.
+
+void MirrorFetcherManager::StartAnew(Record& record) {
+  // A cold one stays cold: what it was is the best guess at what it will be.
+  if (record.role == FetcherRole::kHot) record.role = FetcherRole::kNewcomer;
+  record.resumed = false;
+  record.exchange = true;
+  record.desired_generation = ++last_generation_;
+}
 
 void MirrorFetcherManager::Reconcile(const TopicIdPartition& key) {
   const auto it = records_.find(key);
@@ -308,28 +311,37 @@ void MirrorFetcherManager::Start(const TopicIdPartition& key, Record& record) {
   start.delay = delay;
   start.resumed = record.resumed;
   start.exchange = record.exchange;
+  if (record.role == FetcherRole::kNewcomer) {
+    SlotKey hot = slot->key;
+    std::get<FetcherRole>(hot) = FetcherRole::kHot;
+    if (const auto it = slots_.find(hot); it != slots_.end()) start.hot = it->second->stats;
+  }
   slot->lane->Post([thread = slot->thread.get(), assignment = *record.desired,
                     start = std::move(start)]() mutable {
     thread->Add(std::move(assignment), std::move(start));
   });
 }
 
-MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) {
+MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(Record& record) {
   const auto mirror = mirrors_.find(record.mirror);
   if (mirror == mirrors_.end()) return nullptr;
   const FetchAssignment& assignment = *record.desired;
   const int32_t number = FetcherId(assignment.topic, assignment.partition.partition,
                                    std::max(1, options_.num_fetchers));
-  const SlotKey key{record.mirror,        mirror->second.version, number,
-                    assignment.leader_id, assignment.leader.host, assignment.leader.port,
-                    record.cold};
+  SlotKey key{record.mirror,        mirror->second.version, number,
+              assignment.leader_id, assignment.leader.host, assignment.leader.port,
+              FetcherRole::kHot};
+  // Without a hot fetcher there is no fetch under way to wait for.
+  const bool alone = record.role == FetcherRole::kNewcomer && !slots_.contains(key);
+  if (alone) record.role = FetcherRole::kHot;
+  std::get<FetcherRole>(key) = record.role;
   if (const auto it = slots_.find(key); it != slots_.end()) return it->second.get();
 
   const std::shared_ptr<const MirrorSourceConfig> config = mirror->second.config;
   FetcherSettings settings;
   settings.name = "MirrorFetcherThread-" + std::to_string(number) + "-" +
                   std::to_string(assignment.leader_id) + "-" + record.mirror +
-                  (record.cold ? "-cold" : "");
+                  SuffixOf(record.role);
   settings.connection =
       SourceConnection(*config, assignment.leader,
                        "broker-" + std::to_string(options_.broker_id) + "-fetcher-" +
@@ -349,7 +361,7 @@ MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(const Record& record) 
   settings.connection.counters = slot->stats;
   slot->thread = std::make_unique<MirrorFetcherThread>(runtime_, slot->lane.get(), transport_,
                                                        std::move(settings), slot->stats, config,
-                                                       slot->owner.get(), record.cold);
+                                                       slot->owner.get(), record.role);
   {
     std::lock_guard lock(mutex_);
     live_[record.mirror].push_back(slot->stats);
@@ -410,23 +422,21 @@ void MirrorFetcherManager::OnMoved(const TopicIdPartition& key, uint64_t generat
     if (!shutdown_) events_->OnStopped(stopped);
     return;
   }
-  record->resumed = false;
-  record->exchange = true;
   record->desired->leader_id = leader_id;
   record->desired->leader = leader;
   record->desired->source_leader_epoch =
       std::max(record->desired->source_leader_epoch, leader_epoch);
-  record->desired_generation = ++last_generation_;
+  StartAnew(*record);
   Reconcile(key);
 }
 
-void MirrorFetcherManager::OnTemperature(const TopicIdPartition& key, uint64_t generation,
-                                         bool cold, bool epochs_in_fetch) {
+void MirrorFetcherManager::OnRole(const TopicIdPartition& key, uint64_t generation,
+                                  FetcherRole role, bool told, bool epochs_in_fetch) {
   Record* record = Current(key, generation);
   if (record == nullptr) return;
   LeaveSlot(*record);
-  record->cold = cold;
-  record->resumed = true;
+  record->role = role;
+  record->resumed = told;
   record->exchange = !epochs_in_fetch;
   record->desired_generation = ++last_generation_;
   Reconcile(key);

@@ -2,8 +2,9 @@
 // around its removal.
 //
 // One fetcher per (fetcher number, source broker, mirror), on a lane of its own (1.1). The number
-// of a partition is Kafka's hash of its topic and index. Many idle partitions are fetched by a
-// second, cold fetcher beside it (MirrorFetcherThread). A fetcher without partitions is closed.
+// of a partition is Kafka's hash of its topic and index. Beside it there may be one for partitions
+// that have just begun and one for many idle ones (FetcherRole). A fetcher without partitions is
+// closed.
 // Adding, replacing and removing of one partition are strictly in sequence, however fast the calls
 // come: the fetcher before must have let go before the next one begins, so no two ever append to
 // one log.
@@ -24,6 +25,7 @@
 
 #include "kmirror/host/runtime.h"
 #include "kmirror/mirror.h"
+#include "src/fetcher/fetcher_role.h"
 #include "src/fetcher/fetcher_stats.h"
 #include "src/fetcher/mirror_fetcher_thread.h"
 #include "src/fetcher/mirror_fetching.h"
@@ -64,8 +66,9 @@ class MirrorFetcherManager : public MirrorFetching {
   size_t fetcher_count() const { return slots_.size(); }
 
  private:
-  // (mirror, version of its config, fetcher number, source broker, host, port, cold)
-  using SlotKey = std::tuple<std::string, uint64_t, int32_t, int32_t, std::string, int32_t, bool>;
+  // (mirror, version of its config, fetcher number, source broker, host, port, role)
+  using SlotKey =
+      std::tuple<std::string, uint64_t, int32_t, int32_t, std::string, int32_t, FetcherRole>;
   class Owner;
   struct Slot {
     SlotKey key;
@@ -89,8 +92,8 @@ class MirrorFetcherManager : public MirrorFetching {
     std::vector<std::function<void()>> waiters;
     int32_t known_epoch = -1;      // S71
     int moves = 0;                 // since the last successful fetch
-    bool cold = false;
-    bool resumed = false;          // starts where the other temperature left off,
+    FetcherRole role = FetcherRole::kNewcomer;
+    bool resumed = false;          // OnFetching was told; starts where another role left off,
     bool exchange = true;          // with or without an epoch exchange
     std::shared_ptr<PositionCell> cell;
   };
@@ -99,9 +102,11 @@ class MirrorFetcherManager : public MirrorFetching {
     MirrorFetcherManager* manager = nullptr;  // the coordinator's lane only
   };
 
+  // The next Reconcile starts the partition again, with an epoch exchange.
+  void StartAnew(Record& record);
   void Reconcile(const TopicIdPartition& key);
   void Start(const TopicIdPartition& key, Record& record);
-  Slot* SlotFor(const Record& record);
+  Slot* SlotFor(Record& record);
   void LeaveSlot(Record& record);
   void CloseSlot(Slot* slot);
   void OnSlotClosed(Slot* slot);
@@ -111,8 +116,8 @@ class MirrorFetcherManager : public MirrorFetching {
   void OnStopped(const FetchStopped& stopped, uint64_t generation);
   void OnMoved(const TopicIdPartition& key, uint64_t generation, int32_t leader_id,
                const HostPort& leader, int32_t leader_epoch);
-  void OnTemperature(const TopicIdPartition& key, uint64_t generation, bool cold,
-                     bool epochs_in_fetch);
+  void OnRole(const TopicIdPartition& key, uint64_t generation, FetcherRole role, bool told,
+              bool epochs_in_fetch);
   void Forget(const TopicIdPartition& key);
   void FinishShutdown();
 

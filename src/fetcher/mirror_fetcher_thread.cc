@@ -18,11 +18,11 @@ MirrorFetcherThread::MirrorFetcherThread(host::Runtime* runtime, host::Lane* lan
                                          Transport* transport, FetcherSettings settings,
                                          std::shared_ptr<FetcherStats> stats,
                                          std::shared_ptr<const MirrorSourceConfig> config,
-                                         MirrorFetcherOwner* owner, bool cold)
+                                         MirrorFetcherOwner* owner, FetcherRole role)
     : AbstractFetcherThread(runtime, lane, transport, std::move(settings), stats),
       config_(std::move(config)),
       owner_(owner),
-      cold_(cold),
+      role_(role),
       shared_stats_(std::move(stats)) {}
 
 MirrorFetcherThread::~MirrorFetcherThread() = default;
@@ -43,6 +43,7 @@ void MirrorFetcherThread::Add(FetchAssignment assignment, Start start) {
   assigned->generation = start.generation;
   assigned->known_epoch = start.known_epoch;
   assigned->cell = std::move(start.cell);
+  assigned->hot = std::move(start.hot);
   // What another fetcher hears is no news of this partition any more; what this one hears is, from
   // its first answer on.
   assigned->cell->Update(false, shared_stats_, [](FetchPosition&) {});
@@ -74,8 +75,17 @@ void MirrorFetcherThread::UpdateLocalEpoch(const TopicIdPartition& key, int32_t 
 FetchIdentity MirrorFetcherThread::Identity() const {
   FetchIdentity identity;  // a consumer: the source's state must not depend on us (1.11)
   identity.isolation_level = config_->isolation_level;
-  identity.max_wait_ms =
-      cold_ ? std::max(config_->fetch_wait_max_ms, kColdWaitMs) : config_->fetch_wait_max_ms;
+  identity.max_wait_ms = config_->fetch_wait_max_ms;
+  switch (role_) {
+    case FetcherRole::kHot: break;
+    case FetcherRole::kNewcomer:
+      identity.max_wait_ms = std::min(identity.max_wait_ms, kNewcomerWaitMs);
+      identity.passing = true;
+      break;
+    case FetcherRole::kCold:
+      identity.max_wait_ms = std::max(identity.max_wait_ms, kColdWaitMs);
+      break;
+  }
   identity.min_bytes = config_->fetch_min_bytes;
   identity.max_bytes = config_->fetch_response_max_bytes;
   identity.partition_max_bytes = config_->fetch_max_bytes;
@@ -458,23 +468,47 @@ void MirrorFetcherThread::OnAnswer(const TopicIdPartition& key, int64_t high_wat
   if (log_start >= 0) assigned.source_log_start = log_start;
   if (!std::exchange(assigned.fetching, true)) owner_->OnFetching(key, assigned.generation);
   FollowLogStart(assigned);
-  if (!std::exchange(assigned.got_data, false)) return;
-  assigned.last_data = runtime()->MonotonicNow();
-  if (cold_) ChangeTemperature(assigned);
+  const bool data = std::exchange(assigned.got_data, false);
+  if (data) assigned.last_data = runtime()->MonotonicNow();
+  if (role_ == FetcherRole::kCold && data) {
+    Leave(assigned, FetcherRole::kNewcomer);
+  } else if (role_ == FetcherRole::kNewcomer) {
+    // While it is behind it stays: the hot fetch may be waiting for other news.
+    if (data && State(key)->lag.value_or(0) > 0) {
+      assigned.caught_up = nanoseconds(0);
+    } else if (HotFetchIsNear(assigned)) {
+      Leave(assigned, FetcherRole::kHot);
+    }
+  }
 }
 
-void MirrorFetcherThread::ChangeTemperature(Assigned& assigned) {
+bool MirrorFetcherThread::HotFetchIsNear(Assigned& assigned) const {
+  // Many at once are a burden here: every fetch names them all.
+  if (assigned.hot == nullptr || assigned_.size() > kMaxIdleBesideHot) return true;
+  const nanoseconds now = runtime()->MonotonicNow();
+  const int64_t requests = assigned.hot->requests.load(std::memory_order_relaxed);
+  if (assigned.caught_up.count() == 0) {
+    assigned.caught_up = now;
+    assigned.hot_requests = requests;
+  }
+  const nanoseconds ends(assigned.hot->fetch_ends_ns.load(std::memory_order_relaxed));
+  return ends - now <= std::chrono::milliseconds(kNewcomerWaitMs) ||
+         requests != assigned.hot_requests || now - assigned.caught_up >= kNewcomerStay;
+}
+
+void MirrorFetcherThread::Leave(Assigned& assigned, FetcherRole role) {
   const TopicIdPartition key = assigned.assignment.partition;
-  Drop(key, [this, key, generation = assigned.generation] {
+  Drop(key, [this, key, role, generation = assigned.generation, told = assigned.fetching] {
     assigned_.erase(key);
     log_start_behind_.erase(key);
-    owner_->OnTemperature(key, generation, !cold_, EpochsInFetch());
+    owner_->OnRole(key, generation, role, told, EpochsInFetch());
   });
 }
 
 void MirrorFetcherThread::SendIdleOnesAway() {
   const nanoseconds now = runtime()->MonotonicNow();
-  if (cold_ || assigned_.size() <= kMaxIdleBesideHot || now - looked_for_idle_ < kColdAfter / 10) {
+  if (role_ != FetcherRole::kHot || assigned_.size() <= kMaxIdleBesideHot ||
+      now - looked_for_idle_ < kColdAfter / 10) {
     return;
   }
   looked_for_idle_ = now;
@@ -489,7 +523,7 @@ void MirrorFetcherThread::SendIdleOnesAway() {
   if (idle.size() <= kMaxIdleBesideHot) return;
   std::ranges::sort(idle);  // the longest idle first
   idle.resize(idle.size() - kMaxIdleBesideHot);
-  for (const auto& [since, key] : idle) ChangeTemperature(At(key));
+  for (const auto& [since, key] : idle) Leave(At(key), FetcherRole::kCold);
 }
 
 void MirrorFetcherThread::OnRound() {

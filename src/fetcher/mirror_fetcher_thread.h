@@ -14,6 +14,7 @@
 
 #include "kmirror/host/partition_log.h"
 #include "src/fetcher/abstract_fetcher_thread.h"
+#include "src/fetcher/fetcher_role.h"
 #include "src/fetcher/mirror_fetching.h"
 #include "src/fetcher/position_cell.h"
 
@@ -32,10 +33,10 @@ class MirrorFetcherOwner {
   // As OnStopped: the source named another leader, to go on with at once.
   virtual void OnMoved(const TopicIdPartition& key, uint64_t generation, int32_t leader_id,
                        const HostPort& leader, int32_t leader_epoch) = 0;
-  // As OnMoved: to go on in the fetcher for cold, or hot, partitions of the same broker.
-  // `epochs_in_fetch`: no epoch exchange is needed there.
-  virtual void OnTemperature(const TopicIdPartition& key, uint64_t generation, bool cold,
-                             bool epochs_in_fetch) = 0;
+  // As OnMoved: to go on in another fetcher of the same broker, `role` is its role.
+  // `told`: OnFetching was told. `epochs_in_fetch`: no epoch exchange is needed there.
+  virtual void OnRole(const TopicIdPartition& key, uint64_t generation, FetcherRole role, bool told,
+                      bool epochs_in_fetch) = 0;
   virtual void OnSourceTrouble(const std::string& reason) = 0;
 };
 
@@ -49,6 +50,12 @@ class MirrorFetcherThread : public AbstractFetcherThread {
   static constexpr size_t kMaxIdleBesideHot = 100;
   static constexpr std::chrono::seconds kColdAfter{30};
   static constexpr int32_t kColdWaitMs = 4000;
+  // A newcomer asks with no patience at all; a fetch of partitions that have all been heard of has
+  // this much.
+  static constexpr int32_t kNewcomerWaitMs = 20;
+  // One that has caught up leaves when the hot fetch is about to end, so that nothing has to wait
+  // for that; if it takes longer than this, all the same.
+  static constexpr std::chrono::milliseconds kNewcomerStay{1000};
 
   struct Start {
     uint64_t generation = 0;
@@ -57,14 +64,15 @@ class MirrorFetcherThread : public AbstractFetcherThread {
     int32_t known_epoch = -1;
     std::shared_ptr<PositionCell> cell;
     std::chrono::nanoseconds delay{0};
-    bool resumed = false;         // from the other temperature: OnFetching was told already
+    bool resumed = false;         // from another role: OnFetching was told already
     bool exchange = true;         // epochs first
+    std::shared_ptr<const FetcherStats> hot;  // of a newcomer: of the fetcher it will go to
   };
 
   MirrorFetcherThread(host::Runtime* runtime, host::Lane* lane, Transport* transport,
                       FetcherSettings settings, std::shared_ptr<FetcherStats> stats,
                       std::shared_ptr<const MirrorSourceConfig> config, MirrorFetcherOwner* owner,
-                      bool cold);
+                      FetcherRole role);
   ~MirrorFetcherThread() override;
 
   void Add(FetchAssignment assignment, Start start);
@@ -92,6 +100,9 @@ class MirrorFetcherThread : public AbstractFetcherThread {
     int corrupt = 0;               // in a row, at corrupt_offset
     int64_t source_log_start = -1;
     bool got_data = false;         // since the last answer was dealt with
+    std::shared_ptr<const FetcherStats> hot;
+    std::chrono::nanoseconds caught_up{0};  // since then; 0: is behind
+    int64_t hot_requests = 0;               // at that time
     std::chrono::nanoseconds last_data{0};  // or when it was added
   };
 
@@ -124,15 +135,17 @@ class MirrorFetcherThread : public AbstractFetcherThread {
   FaultAction OnSourceError(Assigned& assigned, const Fault& fault);
   FaultAction OnLeaderError(Assigned& assigned, const Fault& fault);
   void FollowLogStart(Assigned& assigned);
-  // Hands the partition to the fetcher of the other temperature.
-  void ChangeTemperature(Assigned& assigned);
+  // A newcomer that has caught up: would it be asked about at once by the hot fetcher?
+  bool HotFetchIsNear(Assigned& assigned) const;
+  // Hands the partition to the fetcher of another role.
+  void Leave(Assigned& assigned, FetcherRole role);
   void SendIdleOnesAway();
   void Trouble(Assigned& assigned, const std::string& text);
   void TellTrouble(const std::string& reason);
 
   const std::shared_ptr<const MirrorSourceConfig> config_;
   MirrorFetcherOwner* const owner_;
-  const bool cold_;
+  const FetcherRole role_;
   std::chrono::nanoseconds looked_for_idle_{0};
   const std::shared_ptr<FetcherStats> shared_stats_;
   std::unordered_map<TopicIdPartition, std::unique_ptr<Assigned>> assigned_;

@@ -23,6 +23,9 @@ using fetcher::OutgoingRequest;
 using fetcher::ResponseSink;
 
 constexpr int kMarkMax = 512 << 10;
+// A broker that is this far away gets room for so much on the way: 1 Gbit/s over 100 ms.
+constexpr uint32_t kFarMicroseconds = 5000;
+constexpr int kFarWindow = 16 << 20;
 constexpr size_t kHeaderMaxBytes = 1024;  // Kafka's response headers carry no tags; a few are borne
 constexpr int kReadsPerWake = 64;         // then other tasks of the lane have their turn
 constexpr int16_t kFirstVersionsVersion = 3;  // brings features; older brokers refuse it and say so
@@ -175,6 +178,7 @@ void KafkaConnection::OnConnected() {
     last_error_ = {ErrorCode::kDisconnected, "connect: " + ErrnoText(error)};
     return ConnectNext();
   }
+  OpenWindowToFar();
   ArmTimer(options_.ready_timeout);
   SetInterest(host::Lane::kReadable);
   if (options_.tls != nullptr) return StartTls();
@@ -222,6 +226,22 @@ void KafkaConnection::StepTls() {
                           ? ""
                           : ", before it said anything: does it speak TLS at that port?")});
   }
+}
+
+// The kernel lets a sender have more on the way as data arrives, at most twice as much each round
+// trip. Over a long link that takes seconds, and a sender that measures the path meanwhile (BBR)
+// keeps to what it saw for long after. A mark for reading makes room for itself in the buffer, and
+// unlike SO_RCVBUF leaves the kernel's own sizing on. Near brokers keep small buffers: what stays
+// in the processor's cache costs less.
+void KafkaConnection::OpenWindowToFar() {
+  if (options_.receive_buffer_bytes >= 0) return;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (info.tcpi_rtt < kFarMicroseconds) return;
+  const int before = mark_;
+  SetMark(kFarWindow);
+  SetMark(before);
 }
 
 void KafkaConnection::AskVersions(int16_t version) {

@@ -63,6 +63,7 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   void OnResolved(Result<std::vector<SocketAddress>> addresses);
   void ConnectNext();
   void OnConnected();
+  void OpenWindowToFar();
   void StartTls();
   void StepTls();
   void AskVersions(int16_t version);

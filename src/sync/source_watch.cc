@@ -35,13 +35,14 @@ SourceWatch::~SourceWatch() {
   cluster_->Close();
 }
 
-void SourceWatch::SetTopics(std::set<std::string> topics) {
-  const bool grown = std::any_of(topics.begin(), topics.end(),
-                                 [&](const auto& t) { return !topics_.contains(t); });
-  topics_ = std::move(topics);
-  std::erase_if(views_, [&](const auto& entry) { return !topics_.contains(entry.first); });
-  std::erase_if(missing_, [&](const auto& entry) { return !topics_.contains(entry.first); });
-  if (grown) RefreshSoon();
+void SourceWatch::Follow(const std::string& topic) {
+  if (topics_.insert(topic).second) RefreshSoon();
+}
+
+void SourceWatch::Unfollow(const std::string& topic) {
+  topics_.erase(topic);
+  views_.erase(topic);
+  missing_.erase(topic);
 }
 
 void SourceWatch::RefreshSoon() {

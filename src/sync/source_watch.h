@@ -58,8 +58,9 @@ class SourceWatch {
   const fetcher::MirrorSourceConfig& config() const { return *config_; }
   fetcher::SourceCluster& cluster() { return *cluster_; }
 
-  // The topics to follow. A new one is asked for at once.
-  void SetTopics(std::set<std::string> topics);
+  // The topics to ask about. A new one is asked for at once.
+  void Follow(const std::string& topic);
+  void Unfollow(const std::string& topic);
   // Refresh now, or as soon as the backoff after failures allows. Coalesced.
   void RefreshSoon();
 

@@ -533,7 +533,7 @@ std::optional<std::vector<uint8_t>> ScriptedSource::AnswerFetch(const Asked& ask
     response.responses.back().partitions.push_back(std::move(data));
   }
   if (!news && !out_of_patience && request.max_wait_ms > 0) return std::nullopt;
-  if (sessions) {
+  if (sessions && request.session_epoch >= 0) {
     const int32_t id = full ? ++last_session_ : request.session_id;
     session.epoch = full ? 1 : request.session_epoch + 1;
     response.session_id = id;

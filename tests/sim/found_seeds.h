@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 15> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 17> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -58,6 +58,12 @@ inline constexpr std::array<FoundSeed, 15> kFoundSeeds = {{
     // The same for a cut whose sync had failed: the log was reopened, synced without an error, and
     // the cut was not on the disk.
     {"CutOfAFailedSync", 9690},
+    // The metadata went on in a log whose name a killed process had not made durable.
+    // PowerLoss.KeepsMetadataInALogThatADeadProcessMade
+    {"LogOfADeadProcessLost", 308},
+    // A cut took whole segments and a part of the one before them; the power went, the part was
+    // gone and a segment was back. PowerLoss.ACutOverSegmentsLeavesNoHole
+    {"SegmentBehindACutCameBack", 536},
 }};
 
 }  // namespace kmirror::sim

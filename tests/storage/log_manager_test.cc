@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <limits>
+
 #include "broker/storage/files.h"
 #include "tests/storage/log_test_support.h"
 
@@ -226,6 +229,52 @@ TEST(LogManager, ChecksPointsAndRetentionWhenTheyAreDue) {
   EXPECT_EQ(log->Positions().log_start, 0);
   ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + 50000).ok());
   EXPECT_EQ(log->Positions().log_start, 5);
+}
+
+TEST(LogManager, WritesHighWatermarksOnlyAfterChanges) {
+  DataDirectory data;
+  ASSERT_TRUE(data.Open().ok());
+  auto log = data.Create("orders", 0, 1);
+  const std::string path = data.options.directory + "/replication-offset-checkpoint";
+  int64_t now = data.clock.now_ms;
+  const auto tick = [&] { return data.manager->Tick(now += 5000).ok(); };
+  ASSERT_TRUE(tick());
+  EXPECT_EQ(data.File("replication-offset-checkpoint"), "0\n1\norders 0 0\n");
+  std::filesystem::remove(path);
+  ASSERT_TRUE(tick());
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing has changed";
+  ASSERT_TRUE(AppendOne(*log, MakeBatch({.base_offset = 0, .count = 5})).ok());
+  ASSERT_TRUE(tick());
+  EXPECT_EQ(data.File("replication-offset-checkpoint"), "0\n1\norders 0 5\n");
+  // A log nobody wrote to since: its place in the file does not get lost.
+  ASSERT_TRUE(AppendOne(*data.Create("orders", 1, 1), MakeBatch({.base_offset = 0})).ok());
+  ASSERT_TRUE(tick());
+  EXPECT_EQ(data.File("replication-offset-checkpoint"), "0\n2\norders 0 5\norders 1 1\n");
+}
+
+// Ticks look at logs that changed; what is due later than the next one must not be forgotten.
+TEST(LogManager, RemembersLogsThatHaveSomethingDue) {
+  DataDirectory data;
+  ASSERT_TRUE(data.Open().ok());
+  auto log = data.Create("orders", 0, 1);
+  LogConfig config = log->config();
+  config.flush_ms = 3000;
+  log->SetConfig(config);
+  ASSERT_TRUE(AppendOne(*log, MakeBatch({.base_offset = 0, .count = 5})).ok());
+  for (int i = 1; i <= 2; ++i) ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + i * 1000).ok());
+  EXPECT_EQ(log->RecoveryPoint(), 0);
+  ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + 3000).ok());
+  EXPECT_EQ(log->RecoveryPoint(), 5);
+  // Without flush.ms nothing is due, until the config asks for it.
+  config.flush_ms = std::numeric_limits<int64_t>::max();
+  log->SetConfig(config);
+  ASSERT_TRUE(AppendOne(*log, MakeBatch({.base_offset = 5, .count = 5})).ok());
+  for (int i = 4; i <= 6; ++i) ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + i * 1000).ok());
+  EXPECT_EQ(log->RecoveryPoint(), 5);
+  config.flush_ms = 10;
+  log->SetConfig(config);
+  ASSERT_TRUE(data.manager->Tick(data.clock.now_ms + 7000).ok());
+  EXPECT_EQ(log->RecoveryPoint(), 10);
 }
 
 TEST(LogManager, LooksForIdleProducersSeldomerThanForOldRecords) {

@@ -58,7 +58,7 @@ class SourceWatchTest : public ::testing::Test, public SourceWatchObserver {
 
 TEST_F(SourceWatchTest, ANewTopicIsAskedForAtOnceAndThenAtEveryInterval) {
   EXPECT_EQ(watch_->Topic("t"), nullptr);
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   ASSERT_NE(watch_->Topic("t"), nullptr);
   EXPECT_EQ(watch_->Topic("t")->id, source_.topics.at("t").id);
@@ -74,7 +74,7 @@ TEST_F(SourceWatchTest, ANewTopicIsAskedForAtOnceAndThenAtEveryInterval) {
 }
 
 TEST_F(SourceWatchTest, AskedRefreshesAreGathered) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   for (int i = 0; i < 20; ++i) watch_->RefreshSoon();
   runtime_.RunUntilIdle();
   for (int i = 0; i < 20; ++i) watch_->RefreshSoon();
@@ -85,7 +85,7 @@ TEST_F(SourceWatchTest, AskedRefreshesAreGathered) {
 
 TEST_F(SourceWatchTest,
        AnUnreachableSourceKeepsItsViewsAndIsAskedMoreAndMoreSlowly) {  // R10, invariant 8
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   source_.reachable = false;
   runtime_.Advance(minutes(1));
@@ -110,7 +110,7 @@ TEST_F(SourceWatchTest,
 }
 
 TEST_F(SourceWatchTest, AnEpochNeverGoesBackAndAnElectionKeepsTheLastLeader) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   watch_->LearnEpoch("t", 0, 9);
   source_.At("t").leader_epoch = 7;  // a broker whose metadata lags
@@ -129,7 +129,7 @@ TEST_F(SourceWatchTest, AnEpochNeverGoesBackAndAnElectionKeepsTheLastLeader) {
 }
 
 TEST_F(SourceWatchTest, ATopicMadeAgainStartsItsEpochsAfresh) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   source_.topics.erase("t");
   source_.AddTopic("t", 1, 0x77);
@@ -140,7 +140,7 @@ TEST_F(SourceWatchTest, ATopicMadeAgainStartsItsEpochsAfresh) {
 }
 
 TEST_F(SourceWatchTest, TwoObservationsWithAListingEachMakeADeletion) {  // 4.4
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   const SourceModel::Topic kept = source_.topics.at("t");
   source_.topics.erase("t");
@@ -158,7 +158,7 @@ TEST_F(SourceWatchTest, TwoObservationsWithAListingEachMakeADeletion) {  // 4.4
 }
 
 TEST_F(SourceWatchTest, ImpatientRefreshesDoNotMakeTwoObservationsOfOneMoment) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   source_.topics.erase("t");
   for (int i = 0; i < 50; ++i) {
@@ -172,7 +172,7 @@ TEST_F(SourceWatchTest, ImpatientRefreshesDoNotMakeTwoObservationsOfOneMoment) {
 }
 
 TEST_F(SourceWatchTest, AListingThatShowsTheTopicOrFailsIsNoObservation) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   source_.topics.erase("t");
   source_.listed_only.insert("t");
@@ -188,7 +188,7 @@ TEST_F(SourceWatchTest, AListingThatShowsTheTopicOrFailsIsNoObservation) {
 }
 
 TEST_F(SourceWatchTest, AnErrorOfATopicTeachesNothing) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   source_.topics.at("t").error = ErrorCode::kLeaderNotAvailable;
   source_.At("t").leader_epoch = 99;
@@ -198,7 +198,7 @@ TEST_F(SourceWatchTest, AnErrorOfATopicTeachesNothing) {
 }
 
 TEST_F(SourceWatchTest, OfAnotherClusterNothingIsBelieved) {  // 4.2 step 1
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   const std::string right = source_.cluster_id;
   source_.cluster_id = "another";
@@ -218,7 +218,7 @@ TEST_F(SourceWatchTest, OfAnotherClusterNothingIsBelieved) {  // 4.2 step 1
 }
 
 TEST_F(SourceWatchTest, GrowthShows) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   source_.topics.at("t").partitions.push_back(source_.At("t"));
   runtime_.Advance(seconds(31));
@@ -228,7 +228,7 @@ TEST_F(SourceWatchTest, GrowthShows) {
 
 TEST_F(SourceWatchTest, AnAnswerToAWatchThatIsGoneIsNobodys) {
   source_.script.Next(SourceModel::kDescribe, Fault::kHold);
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
   watch_.reset();
   source_.script.Release();
@@ -238,9 +238,9 @@ TEST_F(SourceWatchTest, AnAnswerToAWatchThatIsGoneIsNobodys) {
 }
 
 TEST_F(SourceWatchTest, TopicsThatAreNotFollowedAnyMoreAreForgotten) {
-  watch_->SetTopics({"t"});
+  watch_->Follow("t");
   runtime_.RunUntilIdle();
-  watch_->SetTopics({});
+  watch_->Unfollow("t");
   EXPECT_EQ(watch_->Topic("t"), nullptr);
   EXPECT_FALSE(watch_->LeaderOf("t", 0).has_value());
 }
