@@ -1,5 +1,9 @@
 // One client connection: frames in, answers out, one request at a time.
 //
+// Requests that have come in together are answered together, if that is soon (MayHold). Records go
+// from the file to the socket by sendfile; how that goes together with logs that are cut:
+// docs/decisions/0011.
+//
 // Confined to its network thread, except that a Reply comes from anywhere. Owned by shared_ptr,
 // since the kernel, a reply and the thread's set of connections may each be the last to know it.
 #pragma once
@@ -29,7 +33,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     RequestMemory* memory;
     SocketMetrics* metrics;
     int32_t request_bytes_max;
-    std::span<uint8_t> scratch;  // the thread's receive buffer
+    std::span<uint8_t> scratch;      // the thread's receive buffer
+    std::span<uint8_t> file_buffer;  // and the one for ends of files
     std::function<void(Connection*)> on_closed;
     SocketServer::LogLine log;
   };
@@ -64,9 +69,17 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void DropUsedStash();
   void OnReadable();
   void TakeOutcome();
-  bool Write();  // true: the answer is out
-  Io SendBytes();
+  bool MayHold() const;
+  bool NextFrameIsHere() const;
+  bool Write();  // true: the answers are out
+  bool SendAnswers();
+  Io SendSome();
   Io SendFile();
+  Io Sent(ssize_t sent, size_t wanted);
+  Io CloseShort();
+  Io CloseCut();
+  Io ReadFile(const protocol::FileSlice& file, size_t at, std::span<uint8_t> to);
+  void DropAnswers();
   void WaitReadable();
   void WaitWritable();
   void PumpLater();
@@ -88,10 +101,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<RequestFrame> frame_;
 
   std::optional<Outcome> outcome_;
-  protocol::Writer answer_;
-  std::vector<protocol::Writer::Chunk> chunks_;
-  size_t chunk_ = 0;     // the first that is not out
-  size_t chunk_at_ = 0;  // bytes of it that are
+  // Not out yet, the oldest first. Empty between two rounds unless writing or handling.
+  std::vector<protocol::Writer> answers_;
+  std::chrono::steady_clock::time_point oldest_answer_;
+  std::vector<protocol::Writer::Chunk> chunks_;  // of the answers
+  size_t chunk_ = 0;                             // the first that is not out
+  size_t chunk_at_ = 0;                          // bytes of it that are
 };
 
 }  // namespace kmirror::broker

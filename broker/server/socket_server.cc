@@ -16,6 +16,7 @@ using boost::asio::ip::tcp;
 using std::chrono::milliseconds;
 
 constexpr size_t kScratchBytes = 64 * 1024;
+constexpr size_t kFileBytes = 64 * 1024;
 constexpr milliseconds kAcceptRetry{100};
 constexpr milliseconds kSweep{5000};  // at most, between two looks at all connections
 
@@ -31,6 +32,7 @@ class SocketServer::Impl {
   struct Worker {
     std::shared_ptr<NetworkThread> thread;
     std::vector<uint8_t> scratch;
+    std::vector<uint8_t> file_buffer;
     Connection::Shared shared;
     std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
     std::unique_ptr<Loop::Timer> sweep;
@@ -124,6 +126,7 @@ class SocketServer::Impl {
     auto worker = std::make_unique<Worker>();
     worker->thread = std::make_shared<NetworkThread>("network-" + std::to_string(index));
     worker->scratch.resize(kScratchBytes);
+    worker->file_buffer.resize(kFileBytes);
     Worker* w = worker.get();
     worker->shared = {.thread = worker->thread,
                       .handler = handler_,
@@ -131,6 +134,7 @@ class SocketServer::Impl {
                       .metrics = &metrics_,
                       .request_bytes_max = options_.request_bytes_max,
                       .scratch = worker->scratch,
+                      .file_buffer = worker->file_buffer,
                       .on_closed = [this, w](Connection* connection) { Forget(w, connection); },
                       .log = log_};
     workers_.push_back(std::move(worker));

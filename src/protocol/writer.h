@@ -86,6 +86,7 @@ class Writer {
   size_t size() const { return buffer_.size() + external_bytes_; }
   // All pieces in order; empty ones are left out.
   std::vector<Chunk> chunks() const;
+  void AppendChunks(std::vector<Chunk>* out) const;  // the same, behind others
   // Everything in one piece. REQUIRES: no file among the chunks.
   std::vector<uint8_t> Flatten() const;
 
