@@ -135,6 +135,13 @@ class Client:
         if error != 0:
             raise RuntimeError(f"create {name}: error {error}")
 
+    def delete_topic(self, name):
+        """DeleteTopics 1."""
+        self.socket.sendall(self.frame(20, 1, struct.pack(">i", 1) + string(name) + struct.pack(">i", 30000)))
+        error = struct.unpack_from(">h", self.receive(), 4 + 4 + 2 + len(name))[0]
+        if error != 0:
+            raise RuntimeError(f"delete {name}: error {error}")
+
     def produce_frame(self, topic, partition, batch):
         body = struct.pack(">hhii", -1, 1, 30000, 1) + string(topic)
         body += struct.pack(">iii", 1, partition, len(batch)) + batch
