@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace kmirror::broker {
 namespace {
@@ -17,9 +18,12 @@ namespace {
 constexpr size_t kBudgetBytes = 2 * 1024 * 1024;
 constexpr size_t kPrefixBytes = 4;
 constexpr int kIovecMax = 64;
-// A piece of a file up to this goes through memory: one packet with what stands around it, instead
-// of a sendfile of its own. So does the end of a greater one.
-constexpr size_t kReadBytes = 16 * 1024;
+// A piece of a file up to this goes through memory, in one call with what stands around it: cheaper
+// than sendfile up to here, and half the work for the client, who is woken once. Less when the
+// socket is full: what it has no room for is read again. The end of a greater piece goes that way,
+// too.
+constexpr size_t kReadBytes = 64 * 1024;
+constexpr size_t kReadBytesWhenFull = 16 * 1024;
 constexpr size_t kEndBytes = 1024;
 // How many answers, and for how long the oldest, are held back for those of requests that have
 // arrived: a send, and the client's waking up, cost as much as a small request itself.
@@ -106,14 +110,17 @@ void Connection::Pump() {
     }
   }
   pumping_ = false;
+  if (state_ != State::kClosed) Keep(input_);
+  input_ = {};
+  if (buffer_) shared_->buffers->Give(std::move(buffer_));
 }
 
 bool Connection::Read() {
   while (state_ == State::kReading) {
-    const size_t stashed = stash_.size() - stash_at_;
+    const std::span<const uint8_t> ahead = Ahead();
     if (!frame_) {
-      if (stashed >= kPrefixBytes) {
-        const uint32_t size = FrameSize(stash_.data() + stash_at_);
+      if (ahead.size() >= kPrefixBytes) {
+        const uint32_t size = FrameSize(ahead.data());
         if (size == 0 || size > static_cast<uint32_t>(shared_->request_bytes_max)) {
           ++shared_->metrics->closed_bad_frame;
           shared_->log(
@@ -124,7 +131,7 @@ bool Connection::Read() {
           Close("impossible request size");
           return false;
         }
-        stash_at_ += kPrefixBytes;
+        Use(kPrefixBytes);
         frame_ = std::make_unique<RequestFrame>(size, shared_->memory);
         continue;
       }
@@ -147,10 +154,10 @@ bool Connection::Read() {
         state_ = State::kWriting;
         return true;
       }
-      if (stashed > 0) {
-        const size_t taken = std::min(stashed, space.size());
-        std::memcpy(space.data(), stash_.data() + stash_at_, taken);
-        stash_at_ += taken;
+      if (!ahead.empty()) {
+        const size_t taken = std::min(ahead.size(), space.size());
+        std::memcpy(space.data(), ahead.data(), taken);
+        Use(taken);
         frame_->Advance(taken);
         // A great frame may take long to come, and the rest of it comes straight into its memory.
         DropUsedStash();
@@ -175,9 +182,15 @@ Connection::Io Connection::Receive() {
     PumpLater();
     return Io::kAgain;
   }
-  std::span<uint8_t> into = shared_->scratch;
+  std::span<uint8_t> into;
   const bool direct = frame_ && frame_->missing() >= kDirectBytes;
-  if (direct) into = frame_->Space([] {});  // there is space: Read has just asked for it
+  if (direct) {
+    into = frame_->Space([] {});  // there is space: Read has just asked for it
+  } else {
+    Keep(std::exchange(input_, {}));  // a part of a size, at most
+    if (!buffer_) buffer_ = shared_->buffers->Take();
+    into = buffer_->bytes;
+  }
   if (into.size() > budget_) into = into.first(budget_);
   const ssize_t got = ::recv(socket_.native_handle(), into.data(), into.size(), 0);
   if (got < 0) {
@@ -199,13 +212,28 @@ Connection::Io Connection::Receive() {
   budget_ -= std::min(budget_, size);
   if (direct) {
     frame_->Advance(size);
+  } else if (Ahead().empty()) {
+    input_ = into.first(size);
   } else {
     Keep(into.first(size));
   }
   return Io::kDone;
 }
 
+std::span<const uint8_t> Connection::Ahead() const {
+  return stash_at_ < stash_.size() ? std::span<const uint8_t>(stash_).subspan(stash_at_) : input_;
+}
+
+void Connection::Use(size_t bytes) {
+  if (stash_at_ < stash_.size()) {
+    stash_at_ += bytes;
+  } else {
+    input_ = input_.subspan(bytes);
+  }
+}
+
 void Connection::Keep(std::span<const uint8_t> bytes) {
+  if (bytes.empty()) return;
   stash_.erase(stash_.begin(), stash_.begin() + static_cast<ptrdiff_t>(stash_at_));
   stash_at_ = 0;
   stash_.insert(stash_.end(), bytes.begin(), bytes.end());
@@ -244,7 +272,7 @@ void Connection::Dispatch() {
 // client's sending cannot be told from its leaving, so a request that is merely being worked on is
 // finished and answered, as by Kafka: `printf ... | nc` gets its answer.
 void Connection::WatchPeer() {
-  if (info_->on_close && stash_.size() - stash_at_ < kAheadBytes) WaitReadable();
+  if (info_->on_close && Ahead().size() < kAheadBytes) WaitReadable();
 }
 
 void Connection::OnReadable() {
@@ -256,9 +284,9 @@ void Connection::OnReadable() {
 }
 
 void Connection::ReadAhead() {
-  while (stash_.size() - stash_at_ < kAheadBytes) {
-    const size_t room = kAheadBytes - (stash_.size() - stash_at_);
-    const std::span<uint8_t> into = shared_->scratch.first(std::min(room, shared_->scratch.size()));
+  uint8_t bytes[kAheadBytes];
+  while (Ahead().size() < kAheadBytes) {
+    const std::span<uint8_t> into = std::span(bytes).first(kAheadBytes - Ahead().size());
     const ssize_t got = ::recv(socket_.native_handle(), into.data(), into.size(), 0);
     if (got > 0) {
       // The next request is there already; it is read on after this one.
@@ -304,11 +332,11 @@ bool Connection::MayHold() const {
 }
 
 bool Connection::NextFrameIsHere() const {
-  const size_t stashed = stash_.size() - stash_at_;
-  if (stashed < kPrefixBytes) return false;
-  const uint32_t size = FrameSize(stash_.data() + stash_at_);
+  const std::span<const uint8_t> ahead = Ahead();
+  if (ahead.size() < kPrefixBytes) return false;
+  const uint32_t size = FrameSize(ahead.data());
   return size > 0 && size <= static_cast<uint32_t>(shared_->request_bytes_max) &&
-         size <= stashed - kPrefixBytes;
+         size <= ahead.size() - kPrefixBytes;
 }
 
 bool Connection::Write() {
@@ -334,6 +362,7 @@ void Connection::DropAnswers() {
   chunks_.clear();
   answers_.clear();
   chunk_ = chunk_at_ = 0;
+  socket_full_ = false;
 }
 
 // Bytes, and ends of files, in one call; else as much of a file as the round may move.
@@ -341,6 +370,7 @@ Connection::Io Connection::SendSome() {
   iovec pieces[kIovecMax];
   int count = 0;
   size_t total = 0;
+  const size_t piece_max = socket_full_ ? kReadBytesWhenFull : kReadBytes;
   std::span<uint8_t> room = shared_->file_buffer;
   size_t index = chunk_;
   for (; index < chunks_.size() && count < kIovecMax; ++index) {
@@ -352,7 +382,7 @@ Connection::Io Connection::SendSome() {
       total += size;
       continue;
     }
-    if (size > std::min(room.size(), kReadBytes)) break;
+    if (size > std::min(room.size(), piece_max)) break;
     if (ReadFile(chunk.file, skip, room.first(size)) != Io::kDone) return Io::kClosed;
     pieces[count++] = {room.data(), size};
     room = room.subspan(size);
@@ -380,6 +410,7 @@ Connection::Io Connection::Sent(ssize_t sent, size_t wanted) {
   if (sent < 0) {
     if (errno == EINTR) return Io::kDone;
     if (WouldBlock(errno)) {
+      socket_full_ = true;
       WaitWritable();
       return Io::kAgain;
     }
@@ -403,6 +434,7 @@ Connection::Io Connection::Sent(ssize_t sent, size_t wanted) {
   }
   if (static_cast<size_t>(sent) == wanted) return Io::kDone;
   // A full socket, or a file that became shorter: the next round tells.
+  socket_full_ = true;
   WaitWritable();
   return Io::kAgain;
 }
