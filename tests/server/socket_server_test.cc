@@ -151,6 +151,22 @@ TEST_F(SocketServerTest, HandlesManySmallFramesSentAtOnce) {
   for (int i = 0; i < 3000; ++i) ASSERT_EQ(client.ReceiveFrame(), std::to_string(i));
 }
 
+// Wherever in a frame, also in its size, what is received at a time ends.
+TEST_F(SocketServerTest, HandlesFramesThatEndAnywhereInItsBuffer) {
+  Start();
+  RawSocket client(address());
+  for (size_t shift = 1; shift <= 9; ++shift) {
+    std::vector<uint8_t> all = Frames({std::string(shift, 's')});
+    for (int i = 10000; i < 26000; ++i) {  // 9 bytes each, more than two buffers in all
+      const std::vector<uint8_t> one = Frames({std::to_string(i)});
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    ASSERT_TRUE(client.Send(all));
+    ASSERT_EQ(client.ReceiveFrame(), std::string(shift, 's'));
+    for (int i = 10000; i < 26000; ++i) ASSERT_EQ(client.ReceiveFrame(), std::to_string(i));
+  }
+}
+
 // Answers to requests that came together may wait for each other, but not for one that waits.
 TEST_F(SocketServerTest, AnswersWhatCameBeforeARequestThatWaits) {
   Start();
