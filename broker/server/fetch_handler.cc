@@ -21,11 +21,6 @@ using protocol::FetchResponse;
 using protocol::RecordsView;
 using PartitionData = FetchResponse::PartitionData;
 
-// A slice up to this goes through memory: one packet with its head instead of a sendfile of its
-// own.
-constexpr int64_t kInlineBytes = 16 * 1024;
-// But an answer never holds more than this much of records, however many partitions it has.
-constexpr int64_t kInlineBytesOfAnswer = 64 * 1024;
 // The first that tells who leads now (KIP-951).
 constexpr int16_t kLeaderVersion = 16;
 
@@ -144,9 +139,9 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     for (const AbortedTransaction& aborted : read->aborted) {
       data->aborted_transactions->push_back({aborted.producer_id, aborted.first_offset});
     }
-    data->records =
-        RecordsView(protocol::FileSlice{read->slice.file->fd(), read->slice.position,
-                                        static_cast<size_t>(read->slice.bytes), read->slice.file});
+    data->records = RecordsView(protocol::FileSlice{
+        read->slice.file->fd(), read->slice.position, static_cast<size_t>(read->slice.bytes),
+        read->slice.file, read->slice.cuts, read->slice.cuts_before});
     return ErrorCode::kNone;
   }
 
@@ -281,7 +276,6 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
 
   void Respond() {
     services_.metrics->bytes_out += bytes_;
-    Inline();
     FetchResponse response;
     const bool moved = std::any_of(answers_.begin(), answers_.end(), [](const PartitionData& data) {
       return data.current_leader.leader_id >= 0;
@@ -289,22 +283,6 @@ class FetchOperation final : public std::enable_shared_from_this<FetchOperation>
     if (moved) AddEndpoint(&response);
     services_.sessions->Finish(plan_, std::move(answers_), services_.monotonic_ms(), &response);
     request_->Answer(response);
-  }
-
-  void Inline() {
-    int64_t held = 0;
-    for (PartitionData& data : answers_) {
-      if (!data.records || !data.records->is_file()) continue;
-      const protocol::FileSlice& file = data.records->file();
-      const auto size = static_cast<int64_t>(file.size);
-      if (size > kInlineBytes || held + size > kInlineBytesOfAnswer) continue;
-      const LogSlice slice{std::static_pointer_cast<const FileHandle>(file.owner), file.offset,
-                           size};
-      auto bytes = std::make_shared<std::vector<uint8_t>>(file.size);
-      if (!slice.ReadInto(*bytes).ok()) continue;  // the socket will meet the same error
-      held += size;
-      data.records = RecordsView(ByteView(*bytes), bytes);
-    }
   }
 
   void AddEndpoint(FetchResponse* response) {

@@ -126,24 +126,27 @@ class ProduceOperation {
   Result<AppendedBatch> Append(const TopicImage* topic,
                                const ProduceRequest::PartitionProduceData& partition,
                                std::shared_ptr<Replica>* replica, bool* judged_by_log) {
-    const bool is_mirror = topic != nullptr && IsReadOnly(*topic, partition.index);
-    if (!whole_.ok() && !is_mirror) return whole_;
+    if (topic != nullptr) {
+      *replica = services_.logs->Find(TopicIdPartition{topic->id, partition.index});
+    }
+    // The log decides on read-only topics first of all (R22); what only the server can judge comes
+    // after that.
+    const bool writable =
+        *replica == nullptr || (*replica)->log().Positions().local_writes == LocalWrites::kAllowed;
+    if (!whole_.ok() && writable) return whole_;
     if (topic == nullptr) {
       return {request_.version() >= 13 ? ErrorCode::kUnknownTopicId
                                        : ErrorCode::kUnknownTopicOrPartition,
               "no such topic"};
     }
-    *replica = services_.logs->Find(TopicIdPartition{topic->id, partition.index});
-    if (!*replica) {
+    if (*replica == nullptr) {
       const ErrorCode why = WhyNotHere(*image_, topic->name, partition.index);
       return {why, why == ErrorCode::kKafkaStorageError ? "the log of the partition is offline"
                                                         : "no such partition"};
     }
     PartitionLog& log = (*replica)->log();
     const ByteView records = partition.records ? partition.records->bytes() : ByteView{};
-    // The log decides on read-only topics first of all (R22); what only the server can judge comes
-    // after that.
-    if (log.Positions().local_writes == LocalWrites::kAllowed) {
+    if (writable) {
       if (Status checked = CheckRecords(records); !checked.ok()) return checked;
       if (message_.acks < kAcksAll || message_.acks > 1) {
         return {ErrorCode::kInvalidRequiredAcks, "acks must be 0, 1 or -1"};
@@ -155,8 +158,8 @@ class ProduceOperation {
     }
     *judged_by_log = true;
     log::BatchInfo info;
-    if (log.Positions().local_writes == LocalWrites::kAllowed &&
-        log::ParseBatchHeader(records, &info) == log::ParseResult::kOk && info.base_offset != 0) {
+    if (writable && log::ParseBatchHeader(records, &info) == log::ParseResult::kOk &&
+        info.base_offset != 0) {
       return {ErrorCode::kInvalidRecord,
               "a client's batch begins at offset 0, not at " + std::to_string(info.base_offset)};
     }
@@ -190,12 +193,6 @@ class ProduceOperation {
       return {ErrorCode::kInvalidRecord, "a produce may hold only one record batch a partition"};
     }
     return {};
-  }
-
-  bool IsReadOnly(const TopicImage& topic, int32_t partition) const {
-    const std::shared_ptr<Replica> replica =
-        services_.logs->Find(TopicIdPartition{topic.id, partition});
-    return replica && replica->log().Positions().local_writes != LocalWrites::kAllowed;
   }
 
   // R23: begins READ_ONLY_TOPIC: and names topic, mirror and source.

@@ -54,6 +54,7 @@ class ServedRequest {
   template <typename Response>
   void AnswerAs(const Response& response, int16_t version) {
     protocol::Writer writer;
+    writer.Reserve(kUsualAnswerBytes);
     const Status encoded =
         protocol::EncodeResponseFrame(response, version, header_.correlation_id, writer);
     if (!encoded.ok()) return Close("answer does not encode: " + encoded.ToString());
@@ -74,6 +75,8 @@ class ServedRequest {
   void Close(std::string reason) { Finish(Outcome::Close(std::move(reason))); }
 
  private:
+  static constexpr size_t kUsualAnswerBytes = 256;
+
   void Finish(Outcome outcome) {
     if (answered_.exchange(true)) return;
     frame_.reset();

@@ -15,7 +15,6 @@ namespace {
 using boost::asio::ip::tcp;
 using std::chrono::milliseconds;
 
-constexpr size_t kScratchBytes = 64 * 1024;
 constexpr milliseconds kAcceptRetry{100};
 constexpr milliseconds kSweep{5000};  // at most, between two looks at all connections
 
@@ -30,7 +29,8 @@ class SocketServer::Impl {
   // A network thread and what belongs to it. `connections` is confined to the thread.
   struct Worker {
     std::shared_ptr<NetworkThread> thread;
-    std::vector<uint8_t> scratch;
+    ReceiveBuffers buffers;
+    std::vector<uint8_t> file_buffer;
     Connection::Shared shared;
     std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
     std::unique_ptr<Loop::Timer> sweep;
@@ -123,14 +123,15 @@ class SocketServer::Impl {
   void AddWorker(int32_t index) {
     auto worker = std::make_unique<Worker>();
     worker->thread = std::make_shared<NetworkThread>("network-" + std::to_string(index));
-    worker->scratch.resize(kScratchBytes);
+    worker->file_buffer.resize(Connection::kFileBufferBytes);
     Worker* w = worker.get();
     worker->shared = {.thread = worker->thread,
                       .handler = handler_,
                       .memory = &memory_,
                       .metrics = &metrics_,
                       .request_bytes_max = options_.request_bytes_max,
-                      .scratch = worker->scratch,
+                      .buffers = &worker->buffers,
+                      .file_buffer = worker->file_buffer,
                       .on_closed = [this, w](Connection* connection) { Forget(w, connection); },
                       .log = log_};
     workers_.push_back(std::move(worker));

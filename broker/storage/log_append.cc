@@ -387,7 +387,12 @@ Status PartitionLog::Impl::WriteBatchesLocked(std::span<const iovec> pieces,
   if (!status.ok()) {
     if (offline_.ok() && log_end_ > end_before) {
       Status cut = TruncateLocked(end_before);
-      if (!cut.ok()) return GoOfflineLocked(cut);
+      if (!cut.ok()) {
+        // What readers were shown lies below the cut and stays.
+        std::lock_guard lock(published_mutex_);
+        published_.cuts = *cuts_;
+        return GoOfflineLocked(cut);
+      }
     }
     PublishLocked();
     return status;

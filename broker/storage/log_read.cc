@@ -111,7 +111,7 @@ Result<ReadResult> ReadFrom(const PublishedLog& log, int64_t offset, int64_t max
     if (bytes <= 0) return result;
     auto handle = segments[i]->log_file().Handle();
     if (!handle.ok()) return handle.status();
-    result.slice = {*handle, start, bytes};
+    result.slice = {*handle, start, bytes, nullptr, log.cuts};
     result.start_offset = batch.base_offset;
     if (bound == ReadBound::kLastStable) {
       result.aborted = AbortedIn(log, offset, bound_offset);
@@ -139,23 +139,36 @@ Result<ReadResult> PartitionLog::Read(int64_t offset, int64_t max_bytes, ReadBou
   for (int attempt = 1;; ++attempt) {
     Result<ReadResult> result =
         ReadFrom(impl_->Published(), offset, max_bytes, bound, at_least_one);
+    bool intact = true;
+    if (result.ok() && result->slice.bytes > 0) {
+      result->slice.cuts = impl_->cuts_;
+      intact = result->slice.Intact();
+      if (!intact) result = Status(ErrorCode::kKafkaStorageError, "the log's end is being cut");
+    }
     if (result.ok() || result.status().code() == ErrorCode::kOffsetOutOfRange ||
         attempt == kAttempts) {
       return result;
     }
+    // A cut publishes what it left before it lets go of the lock.
+    if (!intact) const std::lock_guard wait(impl_->append_mutex_);
   }
 }
 
 Result<std::vector<uint8_t>> PartitionLog::ReadBytes(int64_t offset, int64_t max_bytes,
                                                      ReadBound bound, bool at_least_one) const {
-  Result<ReadResult> found = Read(offset, max_bytes, bound, at_least_one);
-  if (!found.ok()) return found.status();
-  std::vector<uint8_t> bytes(static_cast<size_t>(found->slice.bytes));
-  if (!bytes.empty()) {
-    Status read = found->slice.ReadInto(bytes);
-    if (!read.ok()) return read;
+  for (int attempt = 1;; ++attempt) {
+    Result<ReadResult> found = Read(offset, max_bytes, bound, at_least_one);
+    if (!found.ok()) return found.status();
+    std::vector<uint8_t> bytes(static_cast<size_t>(found->slice.bytes));
+    Status read = bytes.empty() ? Status::Ok() : found->slice.ReadInto(bytes);
+    if (found->slice.Intact()) {
+      if (!read.ok()) return read;
+      return bytes;
+    }
+    if (attempt == kAttempts) {
+      return Status(ErrorCode::kKafkaStorageError, "the log's end was cut while it was read");
+    }
   }
-  return bytes;
 }
 
 Result<std::vector<AbortedTransaction>> PartitionLog::AbortedTransactions(int64_t from,

@@ -63,6 +63,7 @@ Status PartitionLog::Reopen() {
 
 Status PartitionLog::Impl::LoadLocked(bool clean, int64_t recovery_point, int64_t log_start,
                                       int64_t high_watermark) {
+  ++*cuts_;  // what is damaged at the end will be cut
   segments_.clear();
   segments_changed_ = true;
   snapshots_.Forget();

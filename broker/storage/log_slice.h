@@ -1,6 +1,7 @@
 // A piece of a segment file, handed to a reader without copying it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,13 +29,21 @@ class FileHandle {
   FileIo* const io_;
 };
 
-// `bytes` bytes from `position` of a segment, always whole batches unless cut by max_bytes. They
-// stay as they are unless the log is truncated below them.
+// `bytes` bytes from `position` of a segment, always whole batches unless cut by max_bytes. A cut
+// of the log's end changes them under the reader, who therefore asks Intact() after he has read;
+// the removal of the segment does not.
 struct LogSlice {
   std::shared_ptr<const FileHandle> file;
   int64_t position = 0;
   int64_t bytes = 0;
+  std::shared_ptr<const std::atomic<uint64_t>> cuts;  // of the log; null: there are none
+  uint64_t cuts_before = 0;                           // when the slice was made
 
+  // No cut has begun since the slice was made: what was read before this was asked is what the log
+  // held. Once false, always false.
+  bool Intact() const noexcept {
+    return cuts == nullptr || cuts->load(std::memory_order_seq_cst) == cuts_before;
+  }
   // Reads all of it into `to` (at least `bytes` long). IO_ERROR; also if the file became shorter.
   Status ReadInto(std::span<uint8_t> to) const;
   // Reads `to.size()` bytes from `offset` within the slice.

@@ -13,7 +13,7 @@ namespace kmirror::broker {
 PartitionLog::Impl::SyncPlan PartitionLog::Impl::PlanSyncLocked(bool with_active) {
   SyncPlan plan;
   plan.end = with_active ? log_end_ : std::min(segments_.back()->base_offset(), log_end_);
-  plan.truncations = truncations_;
+  plan.cuts = *cuts_;
   const int64_t from = recovery_point_;
   for (size_t i = 0; i < segments_.size(); ++i) {
     const bool active = i + 1 == segments_.size();
@@ -93,7 +93,7 @@ Result<int64_t> PartitionLog::Impl::RunSync(bool with_active, int64_t wanted) {
         carried = GoOfflineLocked(carried);
         offline = true;
       }
-    } else if (plan.truncations == truncations_) {
+    } else if (plan.cuts == *cuts_) {
       recovery_point_ = std::max(recovery_point_.load(), plan.end);
     }
   }

@@ -95,7 +95,7 @@ Status PartitionLog::Impl::TruncateLocked(int64_t offset) {
   if (offset >= log_end_) {
     return epochs_.TruncateFromEnd(log_end_) ? RewriteEpochsLocked() : Status::Ok();
   }
-  ++truncations_;
+  ++*cuts_;
   Status status = snapshots_.RemoveAbove(offset);
   if (!status.ok()) return status;
   while (segments_.size() > 1 && segments_.back()->base_offset() >= offset) {
@@ -167,7 +167,7 @@ Status PartitionLog::Impl::PrepareResetLocked(int64_t offset) {
 }
 
 Status PartitionLog::Impl::ResetLocked(int64_t offset) {
-  ++truncations_;
+  ++*cuts_;
   LowerRecoveryPointLocked(offset);
   Status status = snapshots_.RemoveAbove(-1);
   while (status.ok() && segments_.size() > 1) status = DropSegmentLocked();

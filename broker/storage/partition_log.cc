@@ -76,6 +76,7 @@ void PartitionLog::Impl::PublishLocked() {
     published_.positions = positions;
     if (list != nullptr) published_.segments.swap(list);
     published_.end_position = end_position;
+    published_.cuts = *cuts_;
     log_start_to_checkpoint_ =
         log_start_ > first_base ? std::optional<int64_t>(log_start_) : std::nullopt;
   }

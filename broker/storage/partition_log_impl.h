@@ -30,6 +30,7 @@ struct PublishedLog {
   LogPositions positions;
   std::shared_ptr<const SegmentList> segments;
   int64_t end_position = 0;  // size of the last segment at log_end
+  uint64_t cuts = 0;
 };
 
 class PartitionLog::Impl {
@@ -91,7 +92,7 @@ class PartitionLog::Impl {
   // What a sync up to log_end_ has to write; taken under the append lock, done without it.
   struct SyncPlan {
     int64_t end = 0;
-    uint64_t truncations = 0;
+    uint64_t cuts = 0;
     SegmentList segments;  // the last one may be the active one
     std::shared_ptr<Segment> active;
     std::optional<std::string> epochs;
@@ -153,7 +154,8 @@ class PartitionLog::Impl {
   int32_t last_batch_epoch_ = -1;
   bool ends_with_reset_ = false;
   LocalWrites local_writes_ = LocalWrites::kAllowed;
-  uint64_t truncations_ = 0;  // how often the end moved back
+  // How often the end moved back; counted before a file changes. Slices hold it.
+  const std::shared_ptr<std::atomic<uint64_t>> cuts_ = std::make_shared<std::atomic<uint64_t>>(0);
   int64_t unflushed_messages_ = 0;
   int64_t oldest_unflushed_ms_ = -1;
   bool closed_ = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,12 @@ struct FileSlice {
   int64_t offset = 0;  // bytes from the start of the file
   size_t size = 0;     // bytes
   std::shared_ptr<const void> owner;
+  // The file's bytes may change when this counts up; null: they never do.
+  std::shared_ptr<const std::atomic<uint64_t>> changes;
+  uint64_t changes_before = 0;  // when the range was found
+
+  // What was read before this was asked is what the range held when it was found.
+  bool Intact() const noexcept { return changes == nullptr || *changes == changes_before; }
 
   bool operator==(const FileSlice& other) const {
     return fd == other.fd && offset == other.offset && size == other.size;

@@ -135,18 +135,22 @@ void Writer::PatchInt32(size_t place, int32_t value) {
 std::vector<Writer::Chunk> Writer::chunks() const {
   std::vector<Chunk> out;
   out.reserve(2 * externals_.size() + 1);
+  AppendChunks(&out);
+  return out;
+}
+
+void Writer::AppendChunks(std::vector<Chunk>* out) const {
   const ByteView own(buffer_);
   size_t from = 0;
   const auto own_until = [&](size_t to) {
-    if (to > from) out.push_back({own.subspan(from, to - from), {}, nullptr});
+    if (to > from) out->push_back({own.subspan(from, to - from), {}, nullptr});
     from = to;
   };
   for (const External& external : externals_) {
     own_until(external.position);
-    out.push_back(external.chunk);
+    out->push_back(external.chunk);
   }
   own_until(buffer_.size());
-  return out;
 }
 
 std::vector<uint8_t> Writer::Flatten() const {

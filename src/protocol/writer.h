@@ -38,6 +38,9 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
+  // Room for so many bytes of its own.
+  void Reserve(size_t bytes) { buffer_.reserve(bytes); }
+
   // ---- Fixed width, big endian.
   void PutBool(bool value) { buffer_.push_back(value ? 1 : 0); }
   void PutInt8(int8_t value) { buffer_.push_back(static_cast<uint8_t>(value)); }
@@ -86,6 +89,7 @@ class Writer {
   size_t size() const { return buffer_.size() + external_bytes_; }
   // All pieces in order; empty ones are left out.
   std::vector<Chunk> chunks() const;
+  void AppendChunks(std::vector<Chunk>* out) const;  // the same, behind others
   // Everything in one piece. REQUIRES: no file among the chunks.
   std::vector<uint8_t> Flatten() const;
 

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <fstream>
+#include <initializer_list>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -30,7 +32,7 @@ Outcome Text(const std::string& text) {
 
 // Echoes, unless the frame says otherwise: "hold" waits until the test answers it, "work" is worked
 // on until then, "close" closes, "quiet" has no answer, "file" is answered with the whole of
-// `file`.
+// `file`, whose bytes count as changed when `changes` counts.
 class Echo final : public FrameHandler {
  public:
   void OnFrame(std::unique_ptr<RequestFrame> frame,
@@ -60,6 +62,7 @@ class Echo final : public FrameHandler {
   }
 
   std::string file;
+  const std::shared_ptr<std::atomic<uint64_t>> changes = std::make_shared<std::atomic<uint64_t>>(0);
   std::atomic<int> closed_while_held{0};
 
  private:
@@ -68,8 +71,9 @@ class Echo final : public FrameHandler {
     const auto size = static_cast<size_t>(::lseek(fd, 0, SEEK_END));
     protocol::Writer writer;
     writer.PutInt32(static_cast<int32_t>(size));
-    writer.WriteFile(
-        {fd, 0, size, std::shared_ptr<const void>(nullptr, [fd](const void*) { ::close(fd); })});
+    writer.WriteFile({fd, 0, size,
+                      std::shared_ptr<const void>(nullptr, [fd](const void*) { ::close(fd); }),
+                      changes, *changes});
     return Outcome::Send(std::move(writer));
   }
 
@@ -88,7 +92,26 @@ class SocketServerTest : public ::testing::Test {
     server_->Accept();
   }
   const HostPort& address() const { return server_->addresses().front(); }
+  // Frames as they go out in one piece.
+  static std::vector<uint8_t> Frames(std::initializer_list<std::string> bodies) {
+    std::vector<uint8_t> all;
+    for (const std::string& body : bodies) {
+      for (int shift = 24; shift >= 0; shift -= 8) {
+        all.push_back(static_cast<uint8_t>(body.size() >> shift));
+      }
+      all.insert(all.end(), body.begin(), body.end());
+    }
+    return all;
+  }
+  std::string WriteFile(size_t bytes) {
+    handler_.file = (dir_ / "segment").string();
+    std::string content;
+    for (int i = 0; content.size() < bytes; ++i) content += std::to_string(i) + " ";
+    std::ofstream(handler_.file, std::ios::binary) << content;
+    return content;
+  }
 
+  test::TempDir dir_;
   Echo handler_;
   std::unique_ptr<SocketServer> server_;
 };
@@ -126,6 +149,51 @@ TEST_F(SocketServerTest, HandlesManySmallFramesSentAtOnce) {
   }
   ASSERT_TRUE(client.Send(all));
   for (int i = 0; i < 3000; ++i) ASSERT_EQ(client.ReceiveFrame(), std::to_string(i));
+}
+
+// Wherever in a frame, also in its size, what is received at a time ends.
+TEST_F(SocketServerTest, HandlesFramesThatEndAnywhereInItsBuffer) {
+  Start();
+  RawSocket client(address());
+  for (size_t shift = 1; shift <= 9; ++shift) {
+    std::vector<uint8_t> all = Frames({std::string(shift, 's')});
+    for (int i = 10000; i < 26000; ++i) {  // 9 bytes each, more than two buffers in all
+      const std::vector<uint8_t> one = Frames({std::to_string(i)});
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    ASSERT_TRUE(client.Send(all));
+    ASSERT_EQ(client.ReceiveFrame(), std::string(shift, 's'));
+    for (int i = 10000; i < 26000; ++i) ASSERT_EQ(client.ReceiveFrame(), std::to_string(i));
+  }
+}
+
+// Answers to requests that came together may wait for each other, but not for one that waits.
+TEST_F(SocketServerTest, AnswersWhatCameBeforeARequestThatWaits) {
+  Start();
+  for (const std::string waiting : {"hold", "work"}) {
+    RawSocket client(address());
+    ASSERT_TRUE(client.Send(Frames({"one", "two", waiting, "four", "five"})));
+    EXPECT_EQ(client.ReceiveFrame(), "one");
+    EXPECT_EQ(client.ReceiveFrame(), "two");
+    ASSERT_TRUE(WaitUntil([&] { return handler_.held() == 1; }));
+    handler_.TakeHeld()(Text("three"));
+    EXPECT_EQ(client.ReceiveFrame(), "three");
+    EXPECT_EQ(client.ReceiveFrame(), "four");
+    EXPECT_EQ(client.ReceiveFrame(), "five");
+  }
+}
+
+TEST_F(SocketServerTest, AnswersWhatCameBeforeAFrameOfAnImpossibleSize) {
+  const std::string content = WriteFile(100000);
+  Start();
+  RawSocket client(address());
+  std::vector<uint8_t> bytes = Frames({"one", "quiet", "file", "two"});
+  bytes.insert(bytes.end(), {0xff, 0xff, 0xff, 0xff});
+  ASSERT_TRUE(client.Send(bytes));
+  EXPECT_EQ(client.ReceiveFrame(), "one");
+  EXPECT_EQ(client.ReceiveFrame(), content);
+  EXPECT_EQ(client.ReceiveFrame(), "two");
+  EXPECT_TRUE(client.ClosedByPeer());
 }
 
 TEST_F(SocketServerTest, TakesAFrameThatArrivesByteByByte) {
@@ -188,6 +256,30 @@ TEST_F(SocketServerTest, RequestsPastTheMemoryLimitWaitAndAreAllServed) {
   for (auto& client : clients) EXPECT_EQ(client->ReceiveFrame(), std::to_string(large.size()));
   for (std::thread& sender : senders) sender.join();
   EXPECT_EQ(server_->request_memory_used(), 0);
+}
+
+TEST_F(SocketServerTest, AnswersWhatCameBeforeARequestWithoutMemory) {
+  SocketServer::Options options;
+  options.request_memory_bytes = 10000;
+  Start(options);
+  const auto begin = [&](RawSocket& client, int32_t size) {
+    const int64_t before = server_->metrics().received_bytes;
+    return client.SendSize(size) && client.Send({'x'}) &&
+           WaitUntil([&] { return server_->metrics().received_bytes == before + 5; });
+  };
+  RawSocket first(address());
+  RawSocket past_limit(address());
+  ASSERT_TRUE(begin(first, 9000));
+  ASSERT_TRUE(begin(past_limit, 2000));
+  ASSERT_TRUE(first.Send(std::vector<uint8_t>(8999)));
+  EXPECT_EQ(first.ReceiveFrame(), "9000");
+  RawSocket client(address());
+  ASSERT_TRUE(client.Send(Frames({"one", std::string(9000, 'x'), "three"})));
+  EXPECT_EQ(client.ReceiveFrame(), "one");
+  ASSERT_TRUE(past_limit.Send(std::vector<uint8_t>(1999)));
+  EXPECT_EQ(past_limit.ReceiveFrame(), "2000");
+  EXPECT_EQ(client.ReceiveFrame(), "9000");
+  EXPECT_EQ(client.ReceiveFrame(), "three");
 }
 
 TEST_F(SocketServerTest, RefusesConnectionsOverTheLimitUntilOneIsGone) {
@@ -307,11 +399,7 @@ TEST_F(SocketServerTest, AClientThatHasSentItsLastIsStillAnswered) {
 }
 
 TEST_F(SocketServerTest, SendsAFileToASlowReaderByteForByte) {
-  test::TempDir dir;
-  handler_.file = (dir / "segment").string();
-  std::string content;
-  for (int i = 0; content.size() < 8 * 1024 * 1024; ++i) content += std::to_string(i) + " ";
-  std::ofstream(handler_.file, std::ios::binary) << content;
+  const std::string content = WriteFile(8 * 1024 * 1024);
   Start();
   RawSocket slow(address(), 4096);
   ASSERT_TRUE(slow.SendFrame("file"));
@@ -324,6 +412,32 @@ TEST_F(SocketServerTest, SendsAFileToASlowReaderByteForByte) {
   const std::string got = slow.ReceiveFrame();
   ASSERT_EQ(got.size(), content.size());
   EXPECT_TRUE(got == content);
+}
+
+// An answer that is not whole is none: the client drops it with the connection.
+TEST_F(SocketServerTest, EndsAnAnswerWhoseFileChangedOrBecameShorter) {
+  const std::string content = WriteFile(16 * 1024 * 1024);
+  Start();
+  for (const bool shorter : {false, true}) {
+    RawSocket slow(address(), 4096);
+    ASSERT_TRUE(slow.SendFrame("file"));
+    const std::vector<uint8_t> head = slow.Receive(4);
+    ASSERT_EQ(head.size(), 4u);
+    if (shorter) {
+      ASSERT_EQ(::truncate(handler_.file.c_str(), static_cast<off_t>(content.size() / 2)), 0);
+    } else {
+      // As a cut does: it counts before it touches the file.
+      ++*handler_.changes;
+    }
+    const auto got = slow.ReceiveToEnd();
+    ASSERT_TRUE(got.has_value());
+    EXPECT_LT(got->size(), content.size());
+    EXPECT_TRUE(std::equal(got->begin(), got->end(), content.begin()));
+    // Others go on, also with the file as it is now.
+    RawSocket other(address());
+    ASSERT_TRUE(other.SendFrame("file"));
+    EXPECT_EQ(other.ReceiveFrame().size(), shorter ? content.size() / 2 : content.size());
+  }
 }
 
 TEST_F(SocketServerTest, SaysWhichAddressIsTaken) {

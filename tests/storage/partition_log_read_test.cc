@@ -80,6 +80,66 @@ TEST(Read, KeepsASliceReadableAfterItsSegmentIsGone) {
   EXPECT_EQ(bytes, batches[0].bytes);
 }
 
+// A cut puts other bytes where a slice points, or takes the place away: its reader is told.
+TEST(Read, TellsAReaderOfASliceThatTheLogWasCut) {
+  LogFixture f;
+  ASSERT_TRUE(f.Open().ok());
+  const std::vector<TestBatch> batches{MakeBatch({.base_offset = 0}),
+                                       MakeBatch({.base_offset = 1})};
+  ASSERT_TRUE(AppendSet(*f.log, batches).ok());
+  const auto slice = [&] {
+    auto read = f.log->Read(0, 10000, ReadBound::kLogEnd, true);
+    EXPECT_TRUE(read.ok());
+    EXPECT_TRUE(read->slice.Intact());
+    return read->slice;
+  };
+  const LogSlice whole = slice();
+  ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = 2})).ok());
+  ASSERT_TRUE(f.log->TruncateTo(3).ok());
+  EXPECT_TRUE(whole.Intact()) << "nothing was cut";
+
+  const TestBatch other = MakeBatch({.base_offset = 1, .timestamp = 1800000000000});
+  ASSERT_EQ(other.bytes.size(), batches[1].bytes.size()) << "it takes the place of the old one";
+  ASSERT_TRUE(f.log->TruncateTo(1).ok());
+  EXPECT_FALSE(whole.Intact());
+  ASSERT_TRUE(AppendOne(*f.log, other).ok());
+  EXPECT_FALSE(whole.Intact());
+
+  const LogSlice before_reset = slice();
+  ASSERT_TRUE(f.log->ResetTo(0).ok());
+  EXPECT_FALSE(before_reset.Intact());
+  ASSERT_TRUE(AppendSet(*f.log, batches).ok());
+  const LogSlice before_loss = slice();
+  f.io.fail_syncs = true;
+  EXPECT_FALSE(f.log->Sync().ok());
+  f.io.Heal();
+  EXPECT_TRUE(before_loss.Intact());
+  ASSERT_TRUE(f.log->Reopen().ok());
+  EXPECT_FALSE(before_loss.Intact()) << "a torn tail may have been cut";
+  EXPECT_EQ(slice().bytes, whole.bytes);
+}
+
+// A set over several segments that fails at any write, while nothing can be cut: what readers were
+// shown before stays readable, whether the log goes on or is offline.
+TEST(Read, GoesOnBelowACutThatFailed) {
+  int offline = 0;
+  for (int writes = 0; writes < 12; ++writes) {
+    LogFixture f;
+    f.options.config.segment_bytes = 200;
+    ASSERT_TRUE(f.Open().ok());
+    ASSERT_TRUE(AppendOne(*f.log, MakeBatch({.base_offset = 0})).ok());
+    std::vector<TestBatch> set;
+    for (int i = 1; i < 6; ++i) set.push_back(MakeBatch({.base_offset = i}));
+    f.io.FailWrites(writes, ENOSPC);
+    f.io.fail_truncates = true;
+    const bool appended = AppendSet(*f.log, set).ok();
+    if (!f.log->offline().ok()) ++offline;
+    f.io.Heal();
+    EXPECT_GE(ReadBatches(*f.log, 0).size(), appended ? 6u : 1u) << writes;
+  }
+  EXPECT_GT(offline, 0);
+}
+
 // S109: one producer aborts twice, another's transaction stays open in between; everything arrives
 // in one set. Whatever the split and the read, each aborted transaction of the range is named.
 TEST(AbortedTransactions, AreCompleteForEveryReadSizeAndAfterEveryRestart) {
