@@ -116,7 +116,7 @@ def ours(bench):
         time.sleep(COLD_SECONDS)
         memory = (resident_memory(standby.process.pid) - bare) / partitions
         print(f"  resident memory: {memory / 1024:.1f} KiB a partition")
-        percent = cpu_percent(standby, 60)
+        percent = cpu_percent(standby, 30 if bench.quick else 60)
         show(f"CPU of {partitions} idle partitions", [percent], "% of a core")
         alone.cli("create", "m0", "--source", alone_source.address)
         rates = {"beside": [], "alone": []}
@@ -143,14 +143,14 @@ def ours(bench):
 
 def at_kafka(bench):
     partitions = 1000 if bench.quick else 10000
-    seconds = 30 if bench.quick else 60
+    seconds = 20 if bench.quick else 60
     kafka = Kafka(os.path.join(bench.data, "kafka"))
     standby = None
     try:
         create_idle(kafka.node, "idle", partitions)
         standby = Broker(bench.binaries, os.path.join(bench.data, "standby"))
         standby.cli("create", "m", "--source", kafka.bootstrap)
-        time.sleep(COLD_SECONDS)  # its compilers and its metadata log come to rest
+        time.sleep(10 if bench.quick else 60)  # its compilers and its metadata log come to rest
         without = cpu_percent(kafka.node, seconds)
         standby.cli("start", "m", "--topics", "idle-.*")
         await_mirroring(standby, partitions)
