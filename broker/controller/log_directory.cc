@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -217,7 +218,11 @@ Status LogDirectory::CreateLogs(const TopicImage& topic, int32_t first) {
   };
   std::vector<std::thread> helpers;
   for (int i = 1; i < std::min(creators_, topic.partition_count() - first); ++i) {
-    helpers.emplace_back(work);
+    try {
+      helpers.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: fewer do the same
+    }
   }
   work();
   for (std::thread& helper : helpers) helper.join();
