@@ -30,13 +30,16 @@ Status PartitionLog::Impl::DropFirstSegmentsLocked(size_t count) {
   return count == 0 ? Status::Ok() : snapshots_.RemoveBelow(segments_.front()->base_offset());
 }
 
-Status PartitionLog::Impl::RaiseLogStartLocked(int64_t offset) {
+void PartitionLog::Impl::SetLogStartLocked(int64_t offset) {
   log_start_ = offset;
   high_watermark_ = std::max(high_watermark_, offset);
   if (epochs_.TruncateFromStart(offset)) epochs_dirty_ = true;
   producers_.OnLogStart(offset);
+}
+
+Status PartitionLog::Impl::DropBelowLogStartLocked() {
   size_t below = 0;
-  while (below + 1 < segments_.size() && segments_[below + 1]->base_offset() <= offset) ++below;
+  while (below + 1 < segments_.size() && segments_[below + 1]->base_offset() <= log_start_) ++below;
   return DropFirstSegmentsLocked(below);
 }
 
@@ -48,18 +51,26 @@ Result<DeletedRange> PartitionLog::RaiseLogStart(int64_t offset) {
     Status usable = log.CheckUsableLocked(-1);
     if (!usable.ok()) return usable;
     answer.log_start = log.log_start_;
-    if (offset <= log.log_start_) return answer;
+    if (offset <= log.log_start_ && !log.log_start_unsaved_) return answer;
     if (offset > log.high_watermark_) {
       return Status(ErrorCode::kOffsetOutOfRange, "offset " + std::to_string(offset) +
                                                       " is above the high watermark " +
                                                       std::to_string(log.high_watermark_));
     }
     const size_t before = log.segments_.size();
-    Status raised = log.RaiseLogStartLocked(offset);
+    if (offset > log.log_start_) log.SetLogStartLocked(offset);
     log.PublishLocked();
-    if (raised.ok()) raised = log.WriteCheckpointsLocked();
+    log.log_start_unsaved_ = true;
+    // Files go once the checkpoint says why: else a loss of power brings some back, and the log
+    // begins where it had ended to begin.
+    Status raised = log.WriteCheckpointsLocked();
+    if (raised.ok()) {
+      log.log_start_unsaved_ = false;
+      raised = log.DropBelowLogStartLocked();
+      log.PublishLocked();
+    }
     if (!raised.ok()) return raised;
-    answer = {offset, static_cast<int64_t>(before - log.segments_.size())};
+    answer = {log.log_start_, static_cast<int64_t>(before - log.segments_.size())};
   }
   impl_->Notify();
   return answer;
@@ -95,8 +106,8 @@ Result<DeletedRange> PartitionLog::ApplyRetention(int64_t now_ms) {
     Status status;
     if (count == log.segments_.size()) status = log.RollLocked(log.log_end_);
     if (status.ok()) {
-      status =
-          log.RaiseLogStartLocked(std::max(log.log_start_, log.segments_[count]->base_offset()));
+      log.SetLogStartLocked(std::max(log.log_start_, log.segments_[count]->base_offset()));
+      status = log.DropBelowLogStartLocked();
     }
     log.PublishLocked();
     if (!status.ok()) return status;

@@ -86,7 +86,8 @@ class PartitionLog::Impl {
 
   // --- log_retention.cc
   Status DropFirstSegmentsLocked(size_t count);
-  Status RaiseLogStartLocked(int64_t offset);
+  void SetLogStartLocked(int64_t offset);
+  Status DropBelowLogStartLocked();
 
   // --- log_sync.cc
   // What a sync up to log_end_ has to write; taken under the append lock, done without it.
@@ -154,6 +155,8 @@ class PartitionLog::Impl {
   int32_t last_batch_epoch_ = -1;
   bool ends_with_reset_ = false;
   LocalWrites local_writes_ = LocalWrites::kAllowed;
+  bool log_start_unsaved_ =
+      false;  // a raise whose checkpoint failed: the next one, or the same, writes it
   // How often the end moved back; counted before a file changes. Slices hold it.
   const std::shared_ptr<std::atomic<uint64_t>> cuts_ = std::make_shared<std::atomic<uint64_t>>(0);
   int64_t unflushed_messages_ = 0;
