@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 17> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 18> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -64,6 +64,9 @@ inline constexpr std::array<FoundSeed, 17> kFoundSeeds = {{
     // A cut took whole segments and a part of the one before them; the power went, the part was
     // gone and a segment was back. PowerLoss.ACutOverSegmentsLeavesNoHole
     {"SegmentBehindACutCameBack", 536},
+    // A raised log start had no space for its checkpoint and had dropped its segments already.
+    // RaiseLogStart.KeepsFilesUntilTheCheckpointIsWrittenAndIsAskedForAgain
+    {"LogStartWentBack", 1151},
 }};
 
 }  // namespace kmirror::sim

@@ -121,6 +121,33 @@ TEST(RaiseLogStart, DropsWholeSegmentsAndIsRefusedAboveTheHighWatermark) {
   EXPECT_EQ(f.log->Positions().log_start, 13);
 }
 
+TEST(RaiseLogStart, KeepsFilesUntilTheCheckpointIsWrittenAndIsAskedForAgain) {
+  LogFixture f;
+  f.options.config.segment_bytes = 300;
+  bool full = false;
+  int written = 0;
+  f.options.environment.write_checkpoints = [&] {
+    if (full) return Status(ErrorCode::kNoSpace, "full");
+    ++written;
+    return Status::Ok();
+  };
+  ASSERT_TRUE(f.Open().ok());
+  ASSERT_TRUE(AppendSet(*f.log, Batches(10)).ok());
+  const int64_t before = f.log->SegmentCount();
+  full = true;
+  EXPECT_EQ(f.log->RaiseLogStart(13).status().code(), ErrorCode::kNoSpace);
+  EXPECT_EQ(f.log->SegmentCount(), before);
+  EXPECT_EQ(f.log->RaiseLogStart(13).status().code(), ErrorCode::kNoSpace) << "still not durable";
+  full = false;
+  written = 0;
+  auto raised = f.log->RaiseLogStart(13);
+  ASSERT_TRUE(raised.ok());
+  EXPECT_EQ(raised->log_start, 13);
+  EXPECT_EQ(written, 1);
+  EXPECT_EQ(f.log->SegmentCount(), before - raised->segments);
+  EXPECT_GT(raised->segments, 0);
+}
+
 TEST(Retention, RemovesSegmentsByAge) {
   LogFixture f;
   f.options.config.segment_bytes = 300;
