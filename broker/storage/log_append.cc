@@ -387,6 +387,7 @@ Status PartitionLog::Impl::WriteBatchesLocked(std::span<const iovec> pieces,
   if (!status.ok()) {
     if (offline_.ok() && log_end_ > end_before) {
       Status cut = TruncateLocked(end_before);
+      if (cut.ok()) cut = SyncFoundLocked();
       if (!cut.ok()) {
         // What readers were shown lies below the cut and stays.
         std::lock_guard lock(published_mutex_);
@@ -503,8 +504,10 @@ Status PartitionLog::Impl::WritePartLocked(std::span<const iovec> pieces,
   if (!applied.ok()) {
     // Nothing of this part is visible yet: take it back from the file and from the producers.
     auto handle = segment.log_file().Handle();
+    // And it must not come back with the power: what is told of the log's end from here on is
+    // believed.
     if (applied.code() == ErrorCode::kKafkaStorageError || !handle.ok() ||
-        io_->Truncate((*handle)->fd(), start) != 0) {
+        io_->Truncate((*handle)->fd(), start) != 0 || io_->Sync((*handle)->fd(), true) != 0) {
       return GoOfflineLocked(applied);
     }
     segment.allocated = start;
