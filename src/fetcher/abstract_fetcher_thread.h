@@ -160,7 +160,10 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   virtual FaultAction OnFault(const TopicIdPartition& key, const Fault& fault) = 0;
   // ---- And what it tells them.
   // An answer without error for the partition has been dealt with, appends included. -1: unchanged.
-  virtual void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start) = 0;
+  // `at`: when the answer began to arrive. What it says of the source is no younger, however long
+  // the rest of it and the appends took.
+  virtual void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start,
+                        std::chrono::nanoseconds at) = 0;
   // An answer named the partition, and what it says of the source is not known yet: an error, a
   // divergence, data that waits for its append. Until OnAnswer, other answers are no news of it.
   virtual void OnUnsettled(const TopicIdPartition& key) { (void)key; }
@@ -218,6 +221,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
     bool answered = false;           // OnAnswer is due once the queue is empty
     int64_t answered_high_watermark = -1;
     int64_t answered_log_start = -1;
+    std::chrono::nanoseconds answered_at{0};
   };
   // The partition of the answer that is being received.
   struct Current {
@@ -360,6 +364,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   int16_t fetching_version_ = 0;
   std::vector<SessionPartition> asked_last_;
   int32_t throttle_ms_ = 0;
+  std::chrono::nanoseconds answer_at_{0};  // when the answer under way, or the last, began
   bool session_refused_ = false;
   std::chrono::nanoseconds fetch_sent_at_{0};
   std::chrono::nanoseconds fetch_wait_{0};  // what the source was allowed to wait for news

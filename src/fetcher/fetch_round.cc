@@ -173,6 +173,7 @@ Status AbstractFetcherThread::Received(size_t bytes) {
 
 Status AbstractFetcherThread::OnPrologue(int32_t throttle_ms, ErrorCode error, int32_t session_id) {
   throttle_ms_ = throttle_ms;
+  answer_at_ = Now();
   Status status = session_.OnPrologue(error, session_id);
   session_refused_ = !status.ok();
   return status;
@@ -330,6 +331,7 @@ void AbstractFetcherThread::OnPartitionEnd(const FetchedPartition& answered,
   partition->answered = true;
   partition->answered_high_watermark = answered.high_watermark;
   partition->answered_log_start = answered.log_start_offset;
+  partition->answered_at = answer_at_;
   SettleAnswer(key);
 }
 
@@ -346,7 +348,7 @@ void AbstractFetcherThread::Done(Status status) {
   if (finished.ok()) finished = session_.OnEnd(throttle_ms_);
   if (finished.ok()) {
     session_backoff_.Reset();
-    stats_->last_answer_ns.store(Now().count(), std::memory_order_relaxed);
+    stats_->last_answer_ns.store(answer_at_.count(), std::memory_order_relaxed);
     OnLinkSucceeded(&fetch_link_);
     SlowDownIfEmpty();
   } else {
@@ -409,6 +411,7 @@ void AbstractFetcherThread::EndRound() {
       partition->state.lag = 0;
       partition->answered = true;
       partition->answered_high_watermark = partition->answered_log_start = -1;
+      partition->answered_at = answer_at_;
       SettleAnswer(asked.key);
     }
   }
@@ -537,7 +540,8 @@ void AbstractFetcherThread::SettleAnswer(const TopicIdPartition& key) {
     return;
   }
   partition->answered = false;
-  OnAnswer(key, partition->answered_high_watermark, partition->answered_log_start);
+  OnAnswer(key, partition->answered_high_watermark, partition->answered_log_start,
+           partition->answered_at);
 }
 
 }  // namespace kmirror::fetcher

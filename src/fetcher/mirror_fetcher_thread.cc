@@ -445,21 +445,20 @@ void MirrorFetcherThread::OnUnsettled(const TopicIdPartition& key) {
 }
 
 void MirrorFetcherThread::OnAnswer(const TopicIdPartition& key, int64_t high_watermark,
-                                   int64_t log_start) {
+                                   int64_t log_start, nanoseconds at) {
   Assigned& assigned = At(key);
   assigned.errors = 0;
   assigned.corrupt = 0;
   assigned.corrupt_offset = -1;
   assigned.backoff.Reset();
-  const int64_t now = runtime()->MonotonicNow().count();
   const int64_t offset = State(key)->fetch_offset;
   assigned.cell->Update(true, shared_stats_, [&](FetchPosition& position) {
     if (high_watermark >= 0) position.source_high_watermark = high_watermark;
     if (log_start >= 0) position.source_log_start = log_start;
     position.fetch_offset = offset;
-    position.learned_ns = now;
+    position.learned_ns = at.count();
     if (position.source_high_watermark >= 0 && offset >= position.source_high_watermark) {
-      position.caught_up_ns = now;
+      position.caught_up_ns = at.count();
     }
     position.unreachable_since_ns = 0;
     position.trouble.clear();

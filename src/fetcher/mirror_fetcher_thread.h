@@ -119,7 +119,8 @@ class MirrorFetcherThread : public AbstractFetcherThread {
   int32_t LocalEpochBelow(const TopicIdPartition& key, int32_t epoch) const override;
   FaultAction OnFault(const TopicIdPartition& key, const Fault& fault) override;
   void OnUnsettled(const TopicIdPartition& key) override;
-  void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start) override;
+  void OnAnswer(const TopicIdPartition& key, int64_t high_watermark, int64_t log_start,
+                std::chrono::nanoseconds at) override;
   void OnRound() override;
   void OnLink(const Status& status) override;
   void OnRefused(const Status& why) override;
