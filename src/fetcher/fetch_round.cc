@@ -404,7 +404,7 @@ void AbstractFetcherThread::EndRound() {
     // New partitions that an incremental answer left out have no news, which is an answer too.
     for (const SessionPartition& asked : asked_last_) {
       Partition* partition = FindSame(asked.key, asked.generation);
-      if (partition == nullptr || partition->state.lag.has_value() ||
+      if (partition == nullptr || partition->state.lag.has_value() || session_.Named(asked.key) ||
           !partition->state.ReadyForFetch() || session_.NeedsFull()) {
         continue;
       }

@@ -58,6 +58,11 @@ const SessionPartition* FetchSession::Find(const TopicIdPartition& key) const {
   return it == entries_.end() ? nullptr : &it->second.sent;
 }
 
+bool FetchSession::Named(const TopicIdPartition& key) const {
+  const auto it = entries_.find(key);
+  return it != entries_.end() && it->second.seen_round == round_;
+}
+
 Status FetchSession::OnPrologue(ErrorCode error, int32_t session_id) {
   ++round_;
   seen_ = 0;

@@ -70,6 +70,19 @@ TEST_F(FetchSessionTest, AFullFetchOpensASessionAndTheNextOnesAreIncremental) {
   EXPECT_EQ(Incremental({}).session_epoch, 2);
 }
 
+// What an answer left out has no news; what it named with an error has, and nobody knows which.
+TEST_F(FetchSessionTest, AnErrorNamesAPartitionToo) {
+  OpenWith(1);
+  (void)Incremental({Wanted(1), Wanted(2)});
+  ASSERT_TRUE(Answer(ErrorCode::kNone, 77, {Wanted(2)}).ok());
+  EXPECT_FALSE(session.Named(Wanted(1).key));
+  EXPECT_TRUE(session.Named(Wanted(2).key));
+  EXPECT_FALSE(session.Named(Wanted(3).key)) << "not in the session";
+  (void)Incremental({});
+  ASSERT_TRUE(Answer(ErrorCode::kNone, 77, {}).ok());
+  EXPECT_FALSE(session.Named(Wanted(2).key)) << "an earlier answer did";
+}
+
 TEST_F(FetchSessionTest, OnlyChangedPartitionsAreSentInTheOrderGiven) {
   OpenWith(3);
   const auto request = Incremental({Wanted(2, 5), Wanted(0, 0), Wanted(1, 9), Wanted(4)});

@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 18> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 21> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -67,6 +67,14 @@ inline constexpr std::array<FoundSeed, 18> kFoundSeeds = {{
     // A raised log start had no space for its checkpoint and had dropped its segments already.
     // RaiseLogStart.KeepsFilesUntilTheCheckpointIsWrittenAndIsAskedForAgain
     {"LogStartWentBack", 1151},
+    // The transaction index had no space, the batch was cut off again without a sync, and stood
+    // above the position of the stop after a loss of power.
+    {"BatchTakenBackCameBack", 3132},
+    // The age of the lag began when a slow disk had taken the answer, not when it came.
+    {"LagYoungerThanTheAnswer", 3870},
+    // A partition new to a session was answered with an error; the round took it for left out,
+    // which says that nothing is missing. FetchSessionTest.AnErrorNamesAPartitionToo
+    {"ErrorTakenForNoNews", 2679},
 }};
 
 }  // namespace kmirror::sim
