@@ -1,6 +1,7 @@
 """What the figures of bench/run share. A figure is a module: `NAME`, `WHAT`, `measure(Bench) -> [Row]`."""
 import mmap
 import os
+import random
 import shutil
 import statistics
 import time
@@ -71,3 +72,19 @@ def forget(folder):
 def show(name, values, unit):
     print(f"  {name:<34} {statistics.median(values):8.3f} "
           f"[{min(values):.3f} .. {max(values):.3f}] {unit}", flush=True)
+
+
+def in_turns(bench, ways):
+    """{name: [what the call answered, a round]}; in each round every way once, in changing order, each on an
+    empty folder and touched memory. The first round warms up and is not kept."""
+    found = {name: [] for name in ways}
+    order = list(ways)
+    for number in range(bench.rounds + 1):
+        random.Random(number).shuffle(order)  # nobody always follows the same neighbour
+        for name in order:
+            empty(bench.data)
+            touch_memory()
+            measured = ways[name]()
+            if number > 0:
+                found[name].append(measured)
+    return found

@@ -6,11 +6,10 @@ does not look at batches. 1000 MiB a run: below what makes the kernel write back
 is not counted.
 """
 import os
-import random
 import statistics
 import subprocess
 
-from .figure import Row, empty, show, touch_memory
+from .figure import Row, in_turns, show
 
 NAME = "mirror-by-batch"
 WHAT = "bytes per CPU second of the fetcher's thread against the reference loop, by size of batches"
@@ -32,20 +31,9 @@ def run(command):
     return int(size), float(cpu)
 
 
-def rounds_of(commands, bench, before=lambda: None):
-    """{name: [(bytes, CPU seconds) a round]}; in each round every command once, in changing order."""
-    found = {name: [] for name in commands}
-    order = list(commands)
-    for number in range(bench.rounds + 1):
-        random.Random(number).shuffle(order)  # nobody always follows the same neighbour
-        for name in order:
-            empty(bench.data)
-            touch_memory()
-            before()
-            measured = run(commands[name])
-            if number > 0:
-                found[name].append(measured)
-    return found
+def rounds_of(commands, bench):
+    """{name: [(bytes, CPU seconds) a round]} of programs that take turns."""
+    return in_turns(bench, {name: lambda command=command: run(command) for name, command in commands.items()})
 
 
 def rates(measured):

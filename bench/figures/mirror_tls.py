@@ -7,12 +7,11 @@ but its arithmetic. The fetcher's thread alone is counted; the sender and the pr
 on the other processor.
 """
 import os
-import random
 import shutil
 import statistics
 import subprocess
 
-from .figure import Row, empty, show, touch_memory
+from .figure import Row, in_turns, show
 from .kafka import Unavailable
 
 NAME = "mirror-tls"
@@ -48,16 +47,7 @@ def measure(bench):
     mib = 300 if bench.quick else 1000
     ways = {"TLS 1.3": lambda: fetch(bench, mib, "--tls"), "plain text": lambda: fetch(bench, mib),
             f"openssl speed {CIPHER}": lambda: decryption(1 if bench.quick else 2)}
-    costs = {name: [] for name in ways}
-    order = list(ways)
-    for number in range(bench.rounds + 1):
-        random.Random(number).shuffle(order)  # nobody always follows the same neighbour
-        for name in order:
-            empty(bench.data)
-            touch_memory()
-            cost = ways[name]()
-            if number > 0:
-                costs[name].append(cost)
+    costs = in_turns(bench, ways)
     for name in ways:
         show(name, costs[name], "CPU s/GiB")
     tls, plain, speed = costs.values()

@@ -66,6 +66,7 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   void OpenWindowToFar();
   void StartTls();
   void StepTls();
+  void BeginHandshake();
   void AskVersions(int16_t version);
   void OnVersions(int16_t version, Result<std::vector<uint8_t>> body);
   void FinishOpen(Status status);

@@ -241,6 +241,12 @@ TEST_F(CommandsTest, ASourceOverTlsIsTheBrokersToAsk) {
   EXPECT_TRUE(started_.topics[0].topic_id.IsZero());
   EXPECT_EQ(started_.topics[0].num_partitions, 0);
 
+  // "Done" would be a guess about partitions that nobody has shown.
+  ServeMetadata(destination_, "destination-id", {{"payments", 1}});
+  EXPECT_EQ(RunVerb(Verb::kStart), kFailed);
+  EXPECT_THAT(err_.str(), HasSubstr("orders is started, but the broker does not show"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("Done")));
+
   started_ = {};
   for (const char* topics : {"", "pay.*"}) {
     arguments_.all = *topics == '\0';

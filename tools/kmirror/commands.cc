@@ -238,11 +238,16 @@ class Session {
     if (!outcomes.ok()) return Fail(outcomes.status());
     const auto partitions = admin_->Partitions(names);
     if (!partitions.ok()) return Fail(partitions.status());
-    Goal goal{.verb = verb_, .mirror = arguments_.mirror, .topics = {}};
-    for (const std::string& name : names) {
-      const auto known = partitions->find(name);
-      goal.topics[name] = known == partitions->end() ? 1 : known->second;
+    // A guess at how many partitions there are would end the wait too early.
+    for (const TopicOutcome& outcome : *outcomes) {
+      if (outcome.status.ok() && !partitions->contains(outcome.topic)) {
+        return Fail(
+            {ErrorCode::kUnknownTopicOrPartition,
+             outcome.topic + " is started, but the broker does not show its partitions yet"},
+            "`kmirror status` shows when they mirror");
+      }
     }
+    Goal goal{.verb = verb_, .mirror = arguments_.mirror, .topics = *partitions};
     return Finish(outcomes, "Started", names, std::move(goal));
   }
 
