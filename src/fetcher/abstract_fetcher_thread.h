@@ -314,6 +314,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   void HandleFault(const TopicIdPartition& key, uint64_t generation, const Fault& fault);
   void Delay(const TopicIdPartition& key, Partition& partition, std::chrono::nanoseconds delay);
 
+  size_t DeferredBytes();            // of the set that FlushDeferred would hand on; 0: none
   void FlushDeferred();
   void ProcessQueue(const TopicIdPartition& key);
   void CountAppended(const FetchedSet& set);

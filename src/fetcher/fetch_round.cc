@@ -17,6 +17,8 @@ using std::chrono::nanoseconds;
 constexpr size_t kMaxQueuedSets = 4;  // of one partition, before it is left out of the next fetch
 constexpr int kMaxEmptyAnswers = 5;   // early and without news: asked more seldom from then on
 constexpr milliseconds kEmptyDelay{100};
+// Up to here appending costs less than sending a fetch does, and somebody may wait for the records.
+constexpr size_t kAppendFirstBytes = 64 << 10;
 
 template <typename Topic>
 Topic& TopicFor(std::vector<Topic>* topics, const SessionPartition& partition) {
@@ -166,9 +168,15 @@ Status AbstractFetcherThread::Begin(size_t bytes) {
 
 Status AbstractFetcherThread::Received(size_t bytes) {
   Status status = parser_.Received(bytes);
-  // At the end of the answer the last set waits until the next fetch is on its way.
-  if (!parser_.AtEnd()) FlushDeferred();
+  // At the end of the answer a large set waits until the next fetch is on its way: the source works
+  // on that while it is written. A small one goes first.
+  if (!parser_.AtEnd() || DeferredBytes() <= kAppendFirstBytes) FlushDeferred();
   return status;
+}
+
+size_t AbstractFetcherThread::DeferredBytes() {
+  const Partition* partition = deferred_ ? Find(*deferred_) : nullptr;
+  return partition == nullptr || partition->queue.empty() ? 0 : partition->queue.back().set->size;
 }
 
 Status AbstractFetcherThread::OnPrologue(int32_t throttle_ms, ErrorCode error, int32_t session_id) {
@@ -221,9 +229,11 @@ std::string AbstractFetcherThread::Misplaced(const TopicIdPartition& key,
   const int64_t wanted = partition.state.fetch_offset;
   const log::BatchInfo& first = set.batches.front();
   // A log that is empty may begin within a batch (2.4); nothing else may be repeated.
-  const LocalLog local = Local(key);
-  const bool empty = local.start == local.end && partition.queue.empty();
-  if (first.base_offset < wanted && (!empty || set.last_offset() < wanted)) {
+  const auto empty = [&] {
+    const LocalLog local = Local(key);
+    return local.start == local.end && partition.queue.empty();
+  };
+  if (first.base_offset < wanted && (set.last_offset() < wanted || !empty())) {
     return "a batch of offsets " + std::to_string(first.base_offset) + " to " +
            std::to_string(first.last_offset) + " where " + std::to_string(wanted) +
            " was asked for";

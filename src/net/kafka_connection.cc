@@ -30,6 +30,7 @@ constexpr size_t kHeaderMaxBytes = 1024;  // Kafka's response headers carry no t
 constexpr int kReadsPerWake = 64;         // then other tasks of the lane have their turn
 constexpr int16_t kFirstVersionsVersion = 3;  // brings features; older brokers refuse it and say so
 constexpr size_t kGatherStep = 64 << 10;
+constexpr size_t kAheadBytes = 16 << 10;  // received with a header
 
 std::string ErrnoText(int error) { return std::strerror(error); }
 
@@ -379,15 +380,33 @@ void KafkaConnection::ReadAvailable() {
     if (!ReadBody(&would_block)) return;
     if (would_block) break;
   }
-  // What has been received already makes no socket readable.
-  if (tls_ != nullptr && tls_->HasInput()) return ReadSoon();
+  if (HoldsBytes()) return ReadSoon();
   PrepareWait();
+}
+
+bool KafkaConnection::HoldsBytes() const {
+  return tls_ != nullptr ? tls_->HasInput() : ahead_begin_ < ahead_end_;
+}
+
+bool KafkaConnection::ReceivedAll() const {
+  return tls_ != nullptr ? tls_->InputWasFull() : ahead_end_ == kAheadBytes;
 }
 
 ssize_t KafkaConnection::Receive(uint8_t* to, size_t size) {
   if (tls_ != nullptr) return ReceiveSealed(to, size);
-  Count(&ConnectionCounters::receives);
-  return recv(fd_, to, size, MSG_DONTWAIT);
+  if (ahead_begin_ == ahead_end_) {
+    ahead_begin_ = ahead_end_ = 0;
+    Count(&ConnectionCounters::receives);
+    if (in_body_) return recv(fd_, to, size, MSG_DONTWAIT);
+    ahead_.resize(kAheadBytes);
+    const ssize_t got = recv(fd_, ahead_.data(), ahead_.size(), MSG_DONTWAIT);
+    if (got <= 0) return got;
+    ahead_end_ = static_cast<size_t>(got);
+  }
+  const size_t taken = std::min(size, ahead_end_ - ahead_begin_);
+  std::memcpy(to, ahead_.data() + ahead_begin_, taken);
+  ahead_begin_ += taken;
+  return static_cast<ssize_t>(taken);
 }
 
 Status KafkaConnection::WhyReceiveFailed(int error) const {
@@ -497,9 +516,9 @@ bool KafkaConnection::ReadBody(bool* would_block) {
     Fail(std::move(status));
     return false;
   }
-  if (body_left_ == 0) return FinishAnswer();
-  // Wait for the mark instead of taking what trickles in.
-  *would_block = tls_ == nullptr || !(tls_->HasInput() || tls_->InputWasFull());
+  if (body_left_ == 0 && !FinishAnswer()) return false;
+  // Wait for the mark instead of taking what trickles in, and for the next answer.
+  *would_block = !HoldsBytes() && !ReceivedAll();
   return true;
 }
 

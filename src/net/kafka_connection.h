@@ -4,6 +4,8 @@
 // epoll, then receive without blocking; while an answer is under way the low-water mark is the
 // least of the room, the rest of the answer and 512 KiB, so that the wake-ups are few; TCP_QUICKACK
 // before every wait, since a sender of several sections would otherwise stall on our delayed ACK.
+// An answer's beginning is received together with its header: a small one costs one call, and for a
+// large one the copy of its first pages is nothing.
 //
 // With TLS options a TlsStream stands between the socket and all of that: it is made before the
 // first byte is sent, and from then on nothing reaches the socket but what it gives out.
@@ -80,6 +82,10 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   Status WhySendFailed(int error);
   // recv(), without blocking. -1: WhyReceiveFailed() tells what errno alone cannot.
   ssize_t Receive(uint8_t* to, size_t size);
+  // Whether there are received bytes that make no socket readable.
+  bool HoldsBytes() const;
+  // Whether the last receive took all it could, so that more is likely there.
+  bool ReceivedAll() const;
   ssize_t ReceiveSealed(uint8_t* to, size_t size);
   Status WhyReceiveFailed(int error) const;
   // ReadAvailable, but not from here: reading calls back.
@@ -139,6 +145,9 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
 
   // Receiving.
   std::vector<uint8_t> header_;
+  std::vector<uint8_t> ahead_;  // what came with the last header: [ahead_begin_, ahead_end_)
+  size_t ahead_begin_ = 0;
+  size_t ahead_end_ = 0;
   bool in_body_ = false;
   size_t body_left_ = 0;
   bool paused_ = false;

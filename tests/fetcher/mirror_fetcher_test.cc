@@ -182,6 +182,36 @@ TEST_F(MirrorTest, MultiMegabyteAnswersComeInPieces) {
   ExpectSameBytes(key, "t");
 }
 
+// Whether the last set of an answer was in the log when the fetch behind it was sent.
+class AppendOrderTest : public MirrorTest {
+ protected:
+  bool AppendedBeforeTheNextFetch(size_t batch_bytes) {
+    const auto key = Topic("t");
+    source.Append("t", 0, 1, batch_bytes);
+    const int64_t end = source.At("t", 0).end;
+    std::optional<bool> appended;
+    source.on_asked = [&](const ScriptedSource::Asked&) {
+      const auto fetches = source.Fetches();
+      if (fetches.empty()) return;
+      for (const auto& topic : fetches.back().topics) {
+        if (topic.partitions.at(0).fetch_offset == end) appended = LogOf(key).View().end == end;
+      }
+    };
+    Start();
+    Add(key, "t");
+    EXPECT_TRUE(CaughtUp(key, "t"));
+    EXPECT_TRUE(Until([&] { return appended.has_value(); }));
+    source.on_asked = nullptr;
+    return appended.value_or(false);
+  }
+};
+
+TEST_F(AppendOrderTest, ASmallSetIsAppendedFirst) { EXPECT_TRUE(AppendedBeforeTheNextFetch(1000)); }
+
+TEST_F(AppendOrderTest, ALargeSetIsAppendedWhileTheSourceWorks) {
+  EXPECT_FALSE(AppendedBeforeTheNextFetch(200'000));
+}
+
 TEST_F(MirrorTest, RemoveAnswersWhenNothingCanBeAppendedAnyMore) {
   const auto key = Topic("t");
   source.Append("t", 0, 10);

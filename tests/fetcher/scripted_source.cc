@@ -116,6 +116,7 @@ class FakeConnection : public Connection {
     asked.client_id = options_.client_id;
     asked.at = source_->runtime_->MonotonicNow();
     source_->asked.push_back(asked);
+    if (source_->on_asked) source_->on_asked(asked);
     current_ = std::move(asked);
     waiting_ = true;
     Later([](FakeConnection& self) { self.TryAnswer(false); });

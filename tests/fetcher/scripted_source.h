@@ -106,6 +106,7 @@ class ScriptedSource : public Transport {
 
   // ---- What was asked.
   std::vector<Asked> asked;
+  std::function<void(const Asked&)> on_asked;  // before the call that asks returns
   size_t Count(int16_t api_key) const;
   std::vector<protocol::FetchRequest> Fetches() const;
   size_t open_connections() const { return connections_.size(); }

@@ -122,8 +122,10 @@ TEST_F(KafkaConnectionTest, RequestsAreAnsweredInOrderOneAtATime) {
 }
 
 TEST_F(KafkaConnectionTest, StreamsAnAnswerOfManyMegabytesToItsLastByte) {
-  // The low-water mark must not strand the end of an answer.
-  constexpr size_t kSizes[] = {0, 1, 100, 511 << 10, (512 << 10) + 1, 3 << 20, 10'000'001};
+  // Neither the low-water mark nor what came with the header may strand the end of an answer. Its
+  // header has nine bytes.
+  constexpr size_t kSizes[] = {0,     1,     100,       16374,           16375,   16376,
+                               16384, 32768, 511 << 10, (512 << 10) + 1, 3 << 20, 10'000'001};
   BrokerStub broker([&](BrokerStub::Peer& peer) {
     if (!BrokerStub::Greet(peer)) return;
     BrokerStub::Request request;
@@ -199,6 +201,63 @@ TEST_F(KafkaConnectionTest, AReaderWithoutRoomStopsAndResumes) {
   });
   ASSERT_TRUE(sink.done.get_future().get().ok());
   EXPECT_EQ(sink.used, size_t{4} << 20);
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, ASmallAnswerIsOneReceive) {
+  BrokerStub broker(Echo);
+  ConnectionOptions options = To(broker.port());
+  options.counters = std::make_shared<fetcher::ConnectionCounters>();
+  ASSERT_TRUE(Open(options).ok());
+  const int64_t before = options.counters->receives;
+  constexpr int kAnswers = 20;
+  for (int i = 0; i < kAnswers; ++i) {
+    const auto answer = Ask(Fetch(Bytes(3000, static_cast<uint8_t>(i))));
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(*answer, Bytes(3000, static_cast<uint8_t>(i)));
+  }
+  OnLane([this] { connection.reset(); });
+  EXPECT_EQ(options.counters->receives - before, kAnswers);
+}
+
+TEST_F(KafkaConnectionTest, WhatCameWithTheHeaderWaitsForRoomToo) {
+  // All of the answer has been received when there is no room for it: nothing more will come to say
+  // that it can be read.
+  BrokerStub broker(Echo);
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  for (const int rooms : {1, 2, 3}) {
+    GatherAll sink;
+    sink.room_bytes = 1000;
+    sink.rooms = rooms;
+    std::promise<void> full;
+    sink.on_full = [&] { full.set_value(); };
+    OnLane([&] { connection->Stream(Fetch(Bytes(5000, 7)), &sink); });
+    full.get_future().wait();
+    OnLane([&] {
+      EXPECT_LT(sink.used, 5000u);
+      connection->Resume();
+    });
+    ASSERT_TRUE(sink.done.get_future().get().ok());
+    EXPECT_EQ(sink.body, Bytes(5000, 7));
+  }
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, BytesBehindAnAnswerThatNobodyAskedForCloseTheConnection) {
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    peer.Send(Bytes{0, 0, 0, 6, 0, 0, 0, 2, 0, 42, 0, 0, 0, 5, 0, 0, 0, 3, 0});
+    peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  const auto answer = Ask(Fetch({1}));
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ(*answer, Bytes{42});
+  auto future = closed.get_future();
+  ASSERT_EQ(future.wait_for(testing::kPatience), std::future_status::ready);
+  EXPECT_THAT(future.get().message(), HasSubstr("answer no request"));
   OnLane([this] { connection.reset(); });
 }
 
