@@ -4,6 +4,7 @@
 // minutes.
 #pragma once
 
+#include <atomic>
 #include <cerrno>
 
 #include "broker/storage/file_io.h"
@@ -66,7 +67,7 @@ class FaultIo final : public FileIo {
   const bool half_write_;
   bool once_ = false;
   bool fail_syncs_ = false;
-  int calls_ = 0;
+  std::atomic<int> calls_ = 0;
 };
 
 }  // namespace kmirror::broker

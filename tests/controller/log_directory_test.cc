@@ -36,7 +36,7 @@ class LogDirectoryTest : public ::testing::Test {
     auto controller = Controller::Open({store_.get(), config_, "cluster-a"});
     if (!controller.ok()) return controller.status();
     controller_ = std::move(*controller);
-    logs_ = std::make_unique<LogDirectory>(manager_.get(), config_);
+    logs_ = std::make_unique<LogDirectory>(manager_.get(), config_, creators_);
     controller_->AddListener(logs_.get());
     return controller_->Start();
   }
@@ -98,6 +98,7 @@ class LogDirectoryTest : public ::testing::Test {
   test::TempDir dir_;
   FaultIo io_;
   std::string metadata_ = "metadata";
+  int creators_ = 1;  // faults at a given call need one thread
   BrokerConfig config_;
   std::unique_ptr<LogManager> manager_;
   std::unique_ptr<FileMetadataStore> store_;
@@ -329,6 +330,41 @@ TEST_F(LogDirectoryTest, ARefusedCreationLeavesNoDirectory) {
   controller_->RemoveListener(&refuser);
   for (int32_t p = 0; p < 3; ++p) EXPECT_EQ(manager_->Find("t", p), nullptr);
   Create("t");
+}
+
+// As kmirrord creates them: several threads beside each other.
+class ManyCreatorsTest : public LogDirectoryTest {
+ protected:
+  static constexpr int32_t kPartitions = 64;
+
+  ManyCreatorsTest() { creators_ = 8; }
+};
+
+TEST_F(ManyCreatorsTest, EveryPartitionHasItsLogAndKeepsIt) {
+  const TopicPtr topic = Create("t", {}, kPartitions);
+  for (int round = 0; round < 2; ++round) {
+    for (int32_t p = 0; p < kPartitions; ++p) {
+      ASSERT_NE(logs_->Find("t", p), nullptr) << p;
+      EXPECT_EQ(logs_->Find("t", p)->log().topic_id(), topic->id);
+      EXPECT_EQ(Produce("t", p), ErrorCode::kNone);
+    }
+    EXPECT_TRUE(logs_->offline().empty());
+    Restart();
+  }
+}
+
+TEST_F(ManyCreatorsTest, OneThatFailsLeavesNoneOfTheTopic) {
+  for (int call = 0; call < 400; call += 23) {
+    io_.FailOnly(io_.calls() + call);
+    const Status status = controller_->CreateTopic({"t", {}, kPartitions}).status;
+    io_.Heal();
+    for (int32_t p = 0; p < kPartitions; ++p) {
+      ASSERT_EQ(manager_->Find("t", p) != nullptr, status.ok()) << p << " after call " << call;
+    }
+    if (status.ok())
+      ASSERT_OK(controller_->DeleteTopic(controller_->image()->topics.Find("t")->id));
+  }
+  Create("t", {}, kPartitions);
 }
 
 }  // namespace

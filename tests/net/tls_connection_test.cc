@@ -263,12 +263,15 @@ TEST_F(TlsConnectionTest, AWrongNameAuthorityOrClientIsRefusedWithTheReason) {
 
 TEST_F(TlsConnectionTest, NothingReachesABrokerThatSpeaksNoTls) {
   // As a Kafka does: our first bytes are a size beyond its limit, and it closes.
-  Bytes heard;
+  std::promise<Bytes> collected;
   BrokerStub plain([&](BrokerStub::Peer& peer) {
-    peer.Collect(&heard, 5);
+    Bytes bytes;
+    peer.Collect(&bytes, 5);
+    collected.set_value(bytes);
     peer.Close();
   });
   EXPECT_THAT(Refusal(Tls(plain.port())), HasSubstr("does it speak TLS at that port?"));
+  const Bytes heard = collected.get_future().get();
   ASSERT_EQ(heard.size(), 5u);
   EXPECT_EQ(heard[0], 22) << "a handshake";
 

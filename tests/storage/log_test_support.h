@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -91,7 +92,7 @@ class FaultyIo : public FileIo {
   }
 
   int writes = 0;
-  int syncs = 0;
+  std::atomic<int> syncs = 0;  // several threads sync
   int fail_writes_from = -1;
   int write_errno = ENOSPC;
   int64_t torn_bytes = 0;
