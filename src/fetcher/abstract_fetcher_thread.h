@@ -167,7 +167,7 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   // An answer named the partition, and what it says of the source is not known yet: an error, a
   // divergence, data that waits for its append. Until OnAnswer, other answers are no news of it.
   virtual void OnUnsettled(const TopicIdPartition& key) { (void)key; }
-  // A fetch round succeeded, whichever partitions it named.
+  // A fetch round succeeded, whichever partitions it named; none when the source throttles.
   virtual void OnRound() {}
   // The source cannot be reached, or (OK) it can again.
   virtual void OnLink(const Status& status) = 0;
@@ -367,6 +367,9 @@ class AbstractFetcherThread : private FetchResponseHandler, private ResponseSink
   int32_t throttle_ms_ = 0;
   std::chrono::nanoseconds answer_at_{0};  // when the answer under way, or the last, began
   bool session_refused_ = false;
+  // By its quota the source has answered nothing at all (KIP-219): no news of anything, and not
+  // even that there is none.
+  bool withheld_ = false;
   std::chrono::nanoseconds fetch_sent_at_{0};
   std::chrono::nanoseconds fetch_wait_{0};  // what the source was allowed to wait for news
   bool any_news_ = false;                   // the answer has brought data, or an error

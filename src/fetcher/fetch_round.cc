@@ -1,6 +1,7 @@
 // One round of fetching: build, send, receive, gate, hand on (1.7).
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "messages/fetch.h"
@@ -144,7 +145,9 @@ void AbstractFetcherThread::SendFetch() {
     session_.Restart();
     return HoldFetches(status);
   }
-  asked_last_ = std::move(built->partitions);
+  // What was new in a fetch that told nothing is still new.
+  if (!std::exchange(withheld_, false) || request.session_epoch <= 0) asked_last_.clear();
+  std::move(built->partitions.begin(), built->partitions.end(), std::back_inserter(asked_last_));
   fetching_ = true;
   fetching_version_ = version;
   fetch_sent_at_ = Now();
@@ -358,7 +361,10 @@ void AbstractFetcherThread::Done(Status status) {
   if (finished.ok()) finished = session_.OnEnd(throttle_ms_);
   if (finished.ok()) {
     session_backoff_.Reset();
-    stats_->last_answer_ns.store(answer_at_.count(), std::memory_order_relaxed);
+    withheld_ = throttle_ms_ > 0 && !session_.NamedAny();
+    if (!withheld_) {
+      stats_->last_answer_ns.store(answer_at_.count(), std::memory_order_relaxed);
+    }
     OnLinkSucceeded(&fetch_link_);
     SlowDownIfEmpty();
   } else {
@@ -410,7 +416,7 @@ void AbstractFetcherThread::EndRound() {
     }
     HandleFault(late.key, late.generation, late.fault);
   }
-  if (!session_refused_) {
+  if (!session_refused_ && !withheld_) {
     // New partitions that an incremental answer left out have no news, which is an answer too.
     for (const SessionPartition& asked : asked_last_) {
       Partition* partition = FindSame(asked.key, asked.generation);

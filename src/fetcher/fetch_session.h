@@ -63,7 +63,8 @@ class FetchSession {
                            const std::vector<TopicIdPartition>& unwanted,
                            std::vector<TopicIdPartition>* again);
 
-  // The last answer said something of the partition, if only an error.
+  // The last answer said something of any partition; of this one, if only an error.
+  bool NamedAny() const { return seen_ > 0; }
   bool Named(const TopicIdPartition& key) const;
   // What the source was last asked for this partition; null when it is not in the session.
   const SessionPartition* Find(const TopicIdPartition& key) const;

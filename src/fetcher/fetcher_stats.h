@@ -25,7 +25,7 @@ struct FetcherStats : ConnectionCounters {
   Counter partition_errors{0};
   Counter epoch_requests{0};
   Counter buffer_peak_bytes{0};  // the most that answers have held at once
-  Counter last_answer_ns{0};     // monotonic time of the last successful fetch; 0 none
+  Counter last_answer_ns{0};     // monotonic time of the last fetch that told something; 0 none
   // When the source answers the fetch under way at the latest; 0 none.
   Counter fetch_ends_ns{0};
 };

@@ -154,6 +154,42 @@ TEST_F(FaultTest, ThrottleIsADelayOfTheConnectionAndNotAnError) {
   ASSERT_TRUE(CaughtUp(key, "t", 2s));
 }
 
+TEST_F(FaultTest, AThrottledAnswerIsNoNewsOfAnyPartition) {
+  const auto key = Copied(3);
+  runtime.Advance(1100ms);  // between two polls
+  const int64_t before = runtime.MonotonicNow().count();
+  ASSERT_GT(manager->Position(key)->learned_ns, 0);
+  source.throttle_ms = 20000;
+  source.Append("t", 0, 2);  // which the quota holds back, with everything else
+  runtime.Advance(10s);
+  const auto position = manager->Position(key);
+  EXPECT_EQ(position->source_high_watermark, 3);
+  EXPECT_LT(position->learned_ns, before) << "the answer did not say that there is nothing";
+  ASSERT_TRUE(CaughtUp(key, "t", 15s));
+  ASSERT_TRUE(Until([&] { return manager->Position(key)->source_high_watermark == 5; }, 1s));
+  EXPECT_GT(manager->Position(key)->learned_ns, before);
+}
+
+TEST_F(FaultTest, APartitionWhoseFirstAnswerIsThrottledIsHeardInTheEnd) {
+  const auto old = Copied(3);
+  (void)old;
+  const auto fresh = Topic("u", 0, 2);
+  source.Append("u", 0, 4);
+  Add(fresh, "u");
+  // Whatever fetch names it first, its answers are held back for a while.
+  for (int i = 0; i < 20; ++i) {
+    source.throttle_ms = 50;
+    runtime.Advance(20ms);
+    const auto position = manager->Position(fresh);
+    if (!position.has_value() || position->learned_ns == 0) continue;
+    EXPECT_TRUE(position->source_high_watermark == 4) << position->source_high_watermark;
+  }
+  source.throttle_ms = 0;
+  ASSERT_TRUE(CaughtUp(fresh, "u"));
+  ASSERT_TRUE(Until([&] { return manager->Position(fresh)->source_high_watermark == 4; }));
+  EXPECT_THAT(events.fetching, ::testing::Contains(fresh));
+}
+
 TEST_F(FaultTest, AThrottledFullFetchOpensNoSession) {
   const auto key = Topic("t");
   source.Append("t", 0, 2);
