@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -616,7 +617,15 @@ void KafkaConnection::OnTimer() {
                                            std::to_string(options_.ready_timeout.count()) + " ms"});
   }
   if (!in_flight_) return;
-  if (progress_ || paused_) return ArmTimer(queue_.front().request.timeout);
+  // The low-water mark is silent about less than it: what a slow broker has sent waits in the socket
+  // and is progress all the same.
+  int waiting = 0;
+  const bool arrived = in_body_ && ioctl(fd_, FIONREAD, &waiting) == 0 && waiting > 0;
+  if (progress_ || paused_ || arrived) {
+    ArmTimer(queue_.front().request.timeout);
+    if (arrived && !paused_) ReadAvailable();
+    return;
+  }
   Fail({ErrorCode::kTimedOut,
         "no answer within " + std::to_string(queue_.front().request.timeout.count()) + " ms"});
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <future>
+#include <thread>
 
 #include "messages/api_versions.h"
 #include "src/protocol/writer.h"
@@ -97,6 +98,52 @@ TEST_F(KafkaConnectionTest, ASilentBrokerTimesOut) {
   options.ready_timeout = 50ms;
   const Status status = Open(options);
   EXPECT_EQ(status.code(), ErrorCode::kTimedOut);
+}
+
+TEST_F(KafkaConnectionTest, ASlowBrokerIsNotASilentOne) {
+  // Each piece is less than the low-water mark waits for, and the whole takes many timeouts.
+  constexpr size_t kPiece = 10'000;
+  constexpr int kPieces = 100;
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    protocol::Writer head;
+    head.PutInt32(static_cast<int32_t>(5 + kPiece * kPieces));
+    head.PutInt32(request.correlation);
+    head.PutInt8(0);
+    peer.Send(head.Flatten());
+    for (int i = 0; i < kPieces; ++i) {
+      std::this_thread::sleep_for(20ms);  // the broker's pace, which is what this is about
+      peer.Send(Bytes(kPiece, static_cast<uint8_t>(i)));
+    }
+    peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  GatherAll sink;
+  OnLane([&] { connection->Stream(Fetch({1}, 500ms), &sink); });
+  const Status done = sink.done.get_future().get();
+  ASSERT_TRUE(done.ok()) << done.ToString();
+  ASSERT_EQ(sink.body.size(), kPiece * kPieces);
+  for (int i = 0; i < kPieces; ++i) {
+    ASSERT_EQ(sink.body[static_cast<size_t>(i) * kPiece], static_cast<uint8_t>(i));
+  }
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, ABrokerThatFallsSilentWithinAnAnswerTimesOut) {
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    if (!peer.Read(&request)) return;
+    peer.Send(Bytes{0, 16, 0, 0, 0, 0, 0, 2, 0, 1, 2, 3});
+    peer.AwaitClose();
+  });
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  const auto answer = Ask(Fetch({1}, 50ms));
+  EXPECT_EQ(answer.status().code(), ErrorCode::kTimedOut);
+  EXPECT_THAT(answer.status().message(), HasSubstr("no answer within 50 ms"));
+  OnLane([this] { connection.reset(); });
 }
 
 TEST_F(KafkaConnectionTest, RequestsAreAnsweredInOrderOneAtATime) {
