@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +21,9 @@ namespace kmirror::test {
 // A source cluster that is reached through its proxy alone, except by the test itself.
 class ProxiedSource {
  public:
-  ProxiedSource() {
+  explicit ProxiedSource(std::map<std::string, std::string> properties = {}) {
     Standby::Options options;
+    options.properties = std::move(properties);
     options.properties["advertised.listeners"] = "PLAINTEXT://" + proxy.address().ToString();
     auto started = Standby::Start(std::move(options));
     EXPECT_OK(started.status());
@@ -123,6 +126,19 @@ class FaultySource : public MirrorFixture {
   }
   void ExpectNeverFailed(const std::string& topic) {
     for (const std::string& state : standby_->States(topic)) EXPECT_NE(state, "FAILED");
+  }
+
+  // The most memory that the standby has used (VmHWM), since it was last forgotten.
+  int64_t PeakMemory() {
+    std::ifstream status("/proc/" + std::to_string(standby_->process().pid()) + "/status");
+    for (std::string word; status >> word;) {
+      int64_t kib = 0;
+      if (word == "VmHWM:" && status >> kib) return kib * 1024;
+    }
+    return -1;
+  }
+  void ForgetPeakMemory() {
+    std::ofstream("/proc/" + std::to_string(standby_->process().pid()) + "/clear_refs") << "5";
   }
 
   std::unique_ptr<ProxiedSource> bad_;

@@ -1,6 +1,5 @@
 // Sources and links that cut, lie, stall and hang, byte by byte, between real processes.
 #include <atomic>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
@@ -130,20 +129,12 @@ TEST_F(FaultySource, SizesThatLieCloseTheConnectionOrTimeOut) {
 }
 
 TEST_F(FaultySource, WhatASourceClaimsCostsNothing) {
-  const auto peak = [&] {
-    std::ifstream status("/proc/" + std::to_string(standby_->process().pid()) + "/status");
-    for (std::string word; status >> word;) {
-      int64_t kib = 0;
-      if (word == "VmHWM:" && status >> kib) return kib * 1024;
-    }
-    return int64_t{-1};
-  };
   bad_->CreateTopic("t");
   bad_->Append("t");
   StartMirror("m", *bad_, "t",
               {"request.timeout.ms=1000", "socket.timeout.ms=1000", "fetch.wait.max.ms=100"});
-  std::ofstream("/proc/" + std::to_string(standby_->process().pid()) + "/clear_refs") << "5";
-  const int64_t before = peak();
+  ForgetPeakMemory();
+  const int64_t before = PeakMemory();
   std::atomic<int> lies{0};
   // Every answer, of whatever request, says 60 MiB, and gives what it has.
   bad_->proxy.SetScript([&](KafkaProxy::Answer* answer) {
@@ -153,7 +144,7 @@ TEST_F(FaultySource, WhatASourceClaimsCostsNothing) {
   });
   bad_->proxy.Cut();
   ASSERT_TRUE(WaitUntil([&] { return lies >= 4; }, Seconds(60)));
-  EXPECT_LT(peak() - before, 16 << 20);
+  EXPECT_LT(PeakMemory() - before, 16 << 20);
   bad_->proxy.SetScript(nullptr);
   bad_->proxy.Cut();
   const int64_t end = bad_->Append("t");

@@ -496,15 +496,7 @@ std::optional<std::vector<uint8_t>> ScriptedSource::AnswerFetch(const Asked& ask
     }
   }
   bool news = false;
-  if (throttle_ms > 0) {
-    response.throttle_time_ms = std::exchange(throttle_ms, 0);
-    response.session_id = full ? 0 : request.session_id;
-    if (!full) {
-      session.epoch = request.session_epoch + 1;
-      sessions_[request.session_id] = session;
-    }
-    return encode();
-  }
+  Session before = session;  // a throttled answer tells nothing, and the session knows that
   int64_t left = request.max_bytes;
   bool first = true;
   std::vector<Session::Cached> with_data;
@@ -534,6 +526,17 @@ std::optional<std::vector<uint8_t>> ScriptedSource::AnswerFetch(const Asked& ask
     response.responses.back().partitions.push_back(std::move(data));
   }
   if (!news && !out_of_patience && request.max_wait_ms > 0) return std::nullopt;
+  if (throttle_ms > 0) {
+    response.responses.clear();
+    response.node_endpoints.clear();
+    response.throttle_time_ms = std::exchange(throttle_ms, 0);
+    response.session_id = full ? 0 : request.session_id;
+    if (!full) {
+      before.epoch = request.session_epoch + 1;
+      sessions_[request.session_id] = std::move(before);
+    }
+    return encode();
+  }
   if (sessions && request.session_epoch >= 0) {
     const int32_t id = full ? ++last_session_ : request.session_id;
     session.epoch = full ? 1 : request.session_epoch + 1;

@@ -74,6 +74,11 @@ void Simulation::SourceAct() {
         source_.Grow(partition.topic);
       }
       break;
+    case 28:
+      if (!Chance(60)) break;
+      Fault("source: a fetch is throttled");
+      source_.ThrottleNextFetch(static_cast<int32_t>(1 + Pick(Chance(50) ? 15000 : 500)));
+      break;
   }
 }
 

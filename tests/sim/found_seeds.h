@@ -14,7 +14,7 @@ struct FoundSeed {
   uint64_t seed;
 };
 
-inline constexpr std::array<FoundSeed, 21> kFoundSeeds = {{
+inline constexpr std::array<FoundSeed, 22> kFoundSeeds = {{
     // The folders above a new data folder had no durable name: after a loss of power everything
     // was formatted anew. PowerLoss.KeepsAFolderThatWasMadeWithItsParents
     {"NewFolderLost", 6},
@@ -75,6 +75,10 @@ inline constexpr std::array<FoundSeed, 21> kFoundSeeds = {{
     // A partition new to a session was answered with an error; the round took it for left out,
     // which says that nothing is missing. FetchSessionTest.AnErrorNamesAPartitionToo
     {"ErrorTakenForNoNews", 2679},
+    // An answer that the source's quota had emptied renewed the age of every position. Found by
+    // reading; this seed finds it since the source throttles.
+    // FaultTest.AThrottledAnswerIsNoNewsOfAnyPartition
+    {"LagOfAThrottledAnswer", 749},
 }};
 
 }  // namespace kmirror::sim

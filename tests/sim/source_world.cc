@@ -217,6 +217,10 @@ void SourceWorld::CatchUp(SourcePartition& partition) {
   if (network_ != nullptr) network_->Wake();
 }
 
+void SourceWorld::ThrottleNextFetch(int32_t ms) {
+  scripted_.throttle_ms = ms;  // it wakes with the next records, and they are held back
+}
+
 void SourceWorld::SetDown(int32_t broker, bool down) {
   if (down == scripted_.down.contains(broker)) return;
   trace_->Line("source", "broker " + std::to_string(broker) + (down ? " dies" : " returns"));

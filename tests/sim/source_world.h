@@ -74,6 +74,8 @@ class SourceWorld {
   // Everything written is replicated.
   void CatchUp(SourcePartition& partition);
   void SetDown(int32_t broker, bool down);
+  // The next fetch is answered with nothing but this time to wait, whatever there is (KIP-219).
+  void ThrottleNextFetch(int32_t ms);
   int32_t SomeBroker();
   void Heal();
 

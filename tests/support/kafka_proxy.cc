@@ -130,6 +130,11 @@ void KafkaProxy::SetScript(Script script) {
   script_ = std::move(script);
 }
 
+void KafkaProxy::SetRequestScript(RequestScript script) {
+  const std::lock_guard lock(script_mutex_);
+  request_script_ = std::move(script);
+}
+
 void KafkaProxy::Hang(bool hung) { hung_ = hung; }
 
 void KafkaProxy::Cut() {
@@ -195,6 +200,10 @@ void KafkaProxy::Requests(const std::shared_ptr<Pair>& pair) {
       const std::lock_guard lock(pair->mutex);
       pair->asked.push_back(std::move(asked));
     }
+    {
+      const std::lock_guard lock(script_mutex_);
+      if (request_script_) request_script_(&frame);
+    }
     if (!Pass(*pair) || !SendAll(pair->broker, frame.data(), frame.size())) return;
   }
 }
@@ -212,6 +221,7 @@ void KafkaProxy::Answers(const std::shared_ptr<Pair>& pair) {
     }
     if (!Pass(*pair)) break;
     answer.piece = std::numeric_limits<size_t>::max();
+    answer.pause = {};
     answer.cut_after.reset();
     answer.silent_afterwards = false;
     {
@@ -224,6 +234,9 @@ void KafkaProxy::Answers(const std::shared_ptr<Pair>& pair) {
       const size_t now = std::min(answer.piece, size - at);
       sent = SendAll(pair->client, answer.bytes.data() + at, now);
       at += now;
+      if (at == size || answer.pause.count() == 0) continue;
+      if (pair->over || stopping_) break;
+      ::poll(nullptr, 0, static_cast<int>(answer.pause.count()));
     }
     if (!sent) break;
     if (answer.silent_afterwards) {
