@@ -172,7 +172,6 @@ def measure(bench):
     empty(bench.data)
     rows = ours(bench)
     try:
-        rows += at_kafka(bench)
+        return rows + at_kafka(bench)
     except Unavailable as why:
-        print(f"  left out: what they cost a source: {why}")
-    return rows
+        raise Unavailable(f"what they cost a source: {why}", rows) from why

@@ -20,7 +20,11 @@ ORDINARY = ["num.network.threads=3", "num.io.threads=8", "log.retention.check.in
 
 
 class Unavailable(Exception):
-    """There is no Kafka here, and why: its rows are left out."""
+    """There is no Kafka here, and why: its rows are left out; `rows` need none and were measured."""
+
+    def __init__(self, why, rows=()):
+        super().__init__(why)
+        self.rows = list(rows)
 
 
 class Node:
