@@ -24,15 +24,18 @@ SHAPES = [("1 partition, 64 KiB", "one", 1, 64, 64, 8),
           ("1 partition, 10 MiB", "one", 1, 10240, 10240, 1),
           ("8 partitions, 1 MiB each", "eight", 8, 10240, 1024, 1),
           ("8 partitions, 10 MiB", "eight", 8, 10240, 10240, 1)]
-LIMITED = {"1 partition, 1 MiB": 1024, "1 partition, 10 MiB": 10240}  # compared with the bare loop
+LIMITED = {"1 partition, 64 KiB": 64, "1 partition, 1 MiB": 1024, "1 partition, 10 MiB": 10240}  # with the bare loop
 
 
 def bare_loop(bench, file, answer_kib, mib):
-    """Median, least and greatest CPU seconds a GiB of a process that only sends answers of that size."""
+    """Median, least and greatest CPU seconds a GiB of a process that only sends answers of that size, in the
+    better of two ways: sendfile, or reading into memory and sending that."""
     rounds = max(3, bench.rounds)
     out = subprocess.run([os.path.join(bench.binaries, "send_ways"), file, str(answer_kib), "2048", str(mib),
-                          str(rounds), "sendfile"], check=True, capture_output=True, text=True, timeout=600).stdout
-    return [float(number) for number in re.search(r"sender ([\d.]+) \[([\d.]+) \.\. ([\d.]+)\]", out).groups()]
+                          str(rounds), "sendfile", "read"],
+                         check=True, capture_output=True, text=True, timeout=600).stdout
+    return min([float(number) for number in each]
+               for each in re.findall(r"sender ([\d.]+) \[([\d.]+) \.\. ([\d.]+)\]", out))
 
 
 def measure(bench):
@@ -66,7 +69,7 @@ def measure(bench):
                 continue
             bare, least, greatest = bare_loop(bench, pair.kmirrord.segment("one"), LIMITED[name], mib)
             rows.append(Row(f"{shape.figure}, the limit", shape.ours, bare, bare / shape.ours, least / shape.ours,
-                            greatest / shape.ours, "a bare sendfile loop", None, "CPU s/GiB"))
+                            greatest / shape.ours, "a bare loop", None, "CPU s/GiB"))
         return rows
     finally:
         pair.stop()

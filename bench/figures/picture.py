@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 800, 480
 LEFT, RIGHT, TOP, BOTTOM = 76, 28, 92, 68  # around the plot
 TITLE = "Bytes mirrored per CPU second of the fetcher, by batch size"
-OURS, REFERENCE = "kmirror", "limit: a loop that only receives and writes"
+OURS, REFERENCE = "kmirror", "limit: a loop that receives, checks and writes"
 COLOURS = {OURS: "#1b62b5", REFERENCE: "#c2571a"}
 INK, FAINT, PAPER = "#22272e", "#d9dde2", "#fbfbf9"
 FONT = "font-family='Helvetica, Arial, sans-serif'"

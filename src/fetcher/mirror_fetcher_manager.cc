@@ -65,6 +65,27 @@ constexpr std::array kCounters = {
                  &FetcherStats::epoch_requests},
 };
 
+// What tells one fetcher's work from another's, while it runs.
+constexpr std::array kFetcherCounters = {
+    NamedCounter{"kmirror_fetcher_bytes_total", "Bytes appended by a running fetcher",
+                 &FetcherStats::bytes},
+    NamedCounter{"kmirror_fetcher_batches_total", "Batches appended by a running fetcher",
+                 &FetcherStats::batches},
+    NamedCounter{"kmirror_fetcher_appends_total", "Appends of a running fetcher",
+                 &FetcherStats::appends},
+    NamedCounter{"kmirror_fetcher_wakeups_total",
+                 "Times a running fetcher's connections were ready", &FetcherStats::wakeups},
+    NamedCounter{"kmirror_fetcher_receives_total", "Receiving system calls of a running fetcher",
+                 &FetcherStats::receives},
+    NamedCounter{"kmirror_fetcher_sends_total", "Sending system calls of a running fetcher",
+                 &FetcherStats::sends},
+    NamedCounter{"kmirror_fetcher_option_calls_total",
+                 "System calls of a running fetcher that set socket options",
+                 &FetcherStats::option_calls},
+    NamedCounter{"kmirror_fetcher_requests_total", "Fetch requests sent by a running fetcher",
+                 &FetcherStats::requests},
+};
+
 FetchStopped LeaderUnknown(const FetchAssignment& assignment, int32_t epoch, std::string message) {
   FetchStopped stopped;
   stopped.partition = assignment.partition;
@@ -358,13 +379,14 @@ MirrorFetcherManager::Slot* MirrorFetcherManager::SlotFor(Record& record) {
   slot->lane = runtime_->NewLane(settings.name);
   slot->owner = std::make_unique<Owner>(lane_, door_, record.mirror);
   slot->stats = std::make_shared<FetcherStats>();
+  const std::string name = settings.name;
   settings.connection.counters = slot->stats;
   slot->thread = std::make_unique<MirrorFetcherThread>(runtime_, slot->lane.get(), transport_,
                                                        std::move(settings), slot->stats, config,
                                                        slot->owner.get(), record.role);
   {
     std::lock_guard lock(mutex_);
-    live_[record.mirror].push_back(slot->stats);
+    live_[record.mirror].push_back({name, slot->stats});
   }
   Slot* const made = slot.get();
   slots_[key] = std::move(slot);
@@ -473,7 +495,7 @@ void MirrorFetcherManager::OnSlotClosed(Slot* slot) {
   {
     std::lock_guard lock(mutex_);
     const std::string& mirror = std::get<0>(closed->key);
-    std::erase(live_[mirror], closed->stats);
+    std::erase_if(live_[mirror], [&](const Live& live) { return live.stats == closed->stats; });
     for (const NamedCounter& counter : kCounters) {
       past_[mirror][std::string(counter.name)] += ((*closed->stats).*counter.counter).load();
     }
@@ -511,7 +533,7 @@ void MirrorFetcherManager::Collect(MetricSink* sink) const {
   for (const auto& [mirror, fetchers] : live_) {
     int64_t& last = last_answer[mirror];
     int64_t& peak = buffer_peak[mirror];
-    for (const auto& stats : fetchers) {
+    for (const auto& [name, stats] : fetchers) {
       for (const NamedCounter& counter : kCounters) {
         values[mirror][std::string(counter.name)] +=
             ((*stats).*counter.counter).load(std::memory_order_relaxed);
@@ -541,6 +563,27 @@ void MirrorFetcherManager::Collect(MetricSink* sink) const {
       sink->Add("kmirror_fetch_age_seconds", MetricSink::Kind::kGauge,
                 "Time since the last successful fetch of any fetcher", {&label, 1},
                 static_cast<double>(now - last) / 1e9);
+    }
+    CollectFetchers(mirror, fetchers, sink);
+  }
+}
+
+void MirrorFetcherManager::CollectFetchers(const std::string& mirror,
+                                           const std::vector<Live>& fetchers, MetricSink* sink) {
+  // One that is closing and its successor may have the same name, and are one series.
+  std::map<std::string, std::array<int64_t, kFetcherCounters.size()>> values;
+  for (const Live& live : fetchers) {
+    auto& sums = values[live.name];
+    for (size_t i = 0; i < kFetcherCounters.size(); ++i) {
+      sums[i] += ((*live.stats).*kFetcherCounters[i].counter).load(std::memory_order_relaxed);
+    }
+  }
+  for (const auto& [name, sums] : values) {
+    const std::array labels = {MetricSink::Label{"mirror", mirror},
+                               MetricSink::Label{"fetcher", name}};
+    for (size_t i = 0; i < kFetcherCounters.size(); ++i) {
+      sink->Add(kFetcherCounters[i].name, MetricSink::Kind::kCounter, kFetcherCounters[i].help,
+                labels, static_cast<double>(sums[i]));
     }
   }
 }

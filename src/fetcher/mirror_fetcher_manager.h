@@ -97,6 +97,11 @@ class MirrorFetcherManager : public MirrorFetching {
     bool exchange = true;          // with or without an epoch exchange
     std::shared_ptr<PositionCell> cell;
   };
+  // A fetcher that runs, for the metrics.
+  struct Live {
+    std::string name;
+    std::shared_ptr<FetcherStats> stats;
+  };
   // Reached by fetchers that may outlive us for a moment.
   struct Door {
     MirrorFetcherManager* manager = nullptr;  // the coordinator's lane only
@@ -110,6 +115,8 @@ class MirrorFetcherManager : public MirrorFetching {
   void LeaveSlot(Record& record);
   void CloseSlot(Slot* slot);
   void OnSlotClosed(Slot* slot);
+  static void CollectFetchers(const std::string& mirror, const std::vector<Live>& fetchers,
+                              MetricSink* sink);
   void OnRemoved(const TopicIdPartition& key, uint64_t generation);
   // The record if it is where `generation` says and not being removed.
   Record* Current(const TopicIdPartition& key, uint64_t generation);
@@ -139,7 +146,7 @@ class MirrorFetcherManager : public MirrorFetching {
   mutable std::mutex mutex_;
   std::unordered_map<TopicIdPartition, std::shared_ptr<PositionCell>>
       positions_;  // guarded by mutex_
-  std::map<std::string, std::vector<std::shared_ptr<FetcherStats>>> live_;         // by mirror; too
+  std::map<std::string, std::vector<Live>> live_;               // by mirror; too
   std::map<std::string, std::map<std::string, int64_t>> past_;  // closed ones; too
 };
 

@@ -80,7 +80,8 @@ struct ConnectionOptions {
   std::chrono::milliseconds connect_timeout{10000};  // to a TCP connection, every address together
   std::chrono::milliseconds ready_timeout{30000};    // TLS handshake, to the answer of ApiVersions
   int32_t receive_buffer_bytes = -1;                 // -1: not set, autotuning stays on
-  size_t max_response_bytes = 64u << 20;             // a longer answer closes the connection
+  // A longer answer closes the connection. One that Ask keeps whole may have 64 MiB at most.
+  size_t max_response_bytes = 64u << 20;
   std::shared_ptr<const TlsOptions> tls;             // null: plain text
   std::shared_ptr<ConnectionCounters> counters;      // null: nobody counts
 };

@@ -31,6 +31,7 @@ constexpr size_t kHeaderMaxBytes = 1024;  // Kafka's response headers carry no t
 constexpr int kReadsPerWake = 64;         // then other tasks of the lane have their turn
 constexpr int16_t kFirstVersionsVersion = 3;  // brings features; older brokers refuse it and say so
 constexpr size_t kGatherStep = 64 << 10;
+constexpr size_t kGatherMaxBytes = 64 << 20;  // of an answer that is kept whole
 constexpr size_t kAheadBytes = 16 << 10;  // received with a header
 
 std::string ErrnoText(int error) { return std::strerror(error); }
@@ -450,8 +451,10 @@ bool KafkaConnection::ReadHeader() {
   header_.insert(header_.end(), bytes, bytes + got);
   if (header_.size() < least) return true;
   const int32_t size = ReadInt32(header_.data());
-  if (size < static_cast<int32_t>(least - 4) ||
-      static_cast<uint64_t>(size) > options_.max_response_bytes) {
+  const size_t most = queue_.front().gather == nullptr
+                          ? options_.max_response_bytes
+                          : std::min(options_.max_response_bytes, kGatherMaxBytes);
+  if (size < static_cast<int32_t>(least - 4) || static_cast<uint64_t>(size) > most) {
     Fail({ErrorCode::kMalformed, "an answer of " + std::to_string(size) + " bytes"});
     return false;
   }

@@ -693,8 +693,11 @@ TEST_F(MirrorTest, CountersAreCollectedByMirrorAndOutliveTheFetcher) {
              double value) override {
       EXPECT_EQ(labels[0].value, "m");
       values[std::string(name)] = value;
+      if (labels.size() > 1)
+        fetcher = std::string(labels[1].name) + "=" + std::string(labels[1].value);
     }
     std::map<std::string, double> values;
+    std::string fetcher;
   };
   const auto key = Topic("t");
   source.Append("t", 0, 5);
@@ -707,11 +710,15 @@ TEST_F(MirrorTest, CountersAreCollectedByMirrorAndOutliveTheFetcher) {
   EXPECT_EQ(running.values["kmirror_fetch_batches_total"], 2);
   EXPECT_EQ(running.values["kmirror_fetch_records_total"], 8);
   EXPECT_EQ(running.values["kmirror_fetchers"], 1);
+  EXPECT_EQ(running.fetcher, "fetcher=MirrorFetcherThread-0-1-m");
+  EXPECT_EQ(running.values["kmirror_fetcher_batches_total"], 2);
+  EXPECT_GE(running.values["kmirror_fetcher_appends_total"], 1);
   EXPECT_TRUE(Remove(key));
   runtime.RunUntilIdle();
   Sink closed;
   manager->Collect(&closed);
   EXPECT_EQ(closed.values["kmirror_fetch_records_total"], 8);
+  EXPECT_EQ(closed.fetcher, "") << "it runs no more";
 }
 
 }  // namespace

@@ -290,6 +290,41 @@ TEST_F(KafkaConnectionTest, WhatCameWithTheHeaderWaitsForRoomToo) {
   OnLane([this] { connection.reset(); });
 }
 
+TEST_F(KafkaConnectionTest, ManySmallRoomsForWhatCameWithTheHeader) {
+  // More of them than a wake-up reads: nothing will wake the lane for the rest.
+  BrokerStub broker(Echo);
+  ASSERT_TRUE(Open(To(broker.port())).ok());
+  GatherAll sink;
+  sink.room_bytes = 50;
+  OnLane([&] { connection->Stream(Fetch(Bytes(12'000, 7)), &sink); });
+  ASSERT_TRUE(sink.done.get_future().get().ok());
+  EXPECT_EQ(sink.body, Bytes(12'000, 7));
+  OnLane([this] { connection.reset(); });
+}
+
+TEST_F(KafkaConnectionTest, AnAnswerThatIsKeptWholeMayBeShorterThanAStreamedOne) {
+  BrokerStub broker([&](BrokerStub::Peer& peer) {
+    if (!BrokerStub::Greet(peer)) return;
+    BrokerStub::Request request;
+    for (uint8_t asked = 2; peer.Read(&request); ++asked) {
+      peer.Send(Bytes{4, 0x60, 0, 0, 0, 0, 0, asked, 0, 1, 2, 3});  // 70 MiB, it says
+    }
+  });
+  ConnectionOptions options = To(broker.port());
+  options.max_response_bytes = 100 << 20;
+  ASSERT_TRUE(Open(options).ok());
+  GatherAll sink;
+  OnLane([&] { connection->Stream(Fetch({1}, 50ms), &sink); });
+  EXPECT_EQ(sink.done.get_future().get().code(), ErrorCode::kTimedOut);
+  EXPECT_EQ(sink.used, 3u);
+  closed = {};
+  ASSERT_TRUE(Open(options).ok());
+  const auto answer = Ask(Fetch({1}));
+  EXPECT_EQ(answer.status().code(), ErrorCode::kMalformed);
+  EXPECT_THAT(answer.status().message(), HasSubstr("an answer of 73400320 bytes"));
+  OnLane([this] { connection.reset(); });
+}
+
 TEST_F(KafkaConnectionTest, BytesBehindAnAnswerThatNobodyAskedForCloseTheConnection) {
   BrokerStub broker([&](BrokerStub::Peer& peer) {
     if (!BrokerStub::Greet(peer)) return;
