@@ -620,8 +620,8 @@ void KafkaConnection::OnTimer() {
                                            std::to_string(options_.ready_timeout.count()) + " ms"});
   }
   if (!in_flight_) return;
-  // The low-water mark is silent about less than it: what a slow broker has sent waits in the socket
-  // and is progress all the same.
+  // The low-water mark is silent about less than it: what a slow broker has sent waits in the
+  // socket and is progress all the same.
   int waiting = 0;
   const bool arrived = in_body_ && ioctl(fd_, FIONREAD, &waiting) == 0 && waiting > 0;
   if (progress_ || paused_ || arrived) {

@@ -1,10 +1,10 @@
 // A TCP proxy in front of a Kafka broker that does to its answers what a test says: changes them,
 // cuts them, sends them slowly or a byte at a time, or never.
 //
-// Requests pass as they are unless a test changes them. Answers are read whole and given to the script, which knows the
-// request they belong to (Kafka answers in order). A broker whose advertised address is the proxy's
-// is reached through it by every client. Threads of its own; the script runs on them, one call at a
-// time.
+// Requests pass as they are unless a test changes them. Answers are read whole and given to the
+// script, which knows the request they belong to (Kafka answers in order). A broker whose
+// advertised address is the proxy's is reached through it by every client. Threads of its own; the
+// script runs on them, one call at a time.
 #pragma once
 
 #include <atomic>
