@@ -23,7 +23,7 @@ using fetcher::ConnectionCounters;
 using fetcher::OutgoingRequest;
 using fetcher::ResponseSink;
 
-constexpr int kMarkMax = 512 << 10;
+constexpr int kMarkMax = 1 << 20;
 // A broker that is this far away gets room for so much on the way: 1 Gbit/s over 100 ms.
 constexpr uint32_t kFarMicroseconds = 5000;
 constexpr int kFarWindow = 16 << 20;

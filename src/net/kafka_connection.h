@@ -2,7 +2,7 @@
 //
 // Reading follows what was measured against a real Kafka (docs/decisions, design.md): wait in
 // epoll, then receive without blocking; while an answer is under way the low-water mark is the
-// least of the room, the rest of the answer and 512 KiB, so that the wake-ups are few; TCP_QUICKACK
+// least of the room, the rest of the answer and 1 MiB, so that the wake-ups are few; TCP_QUICKACK
 // before every wait, since a sender of several sections would otherwise stall on our delayed ACK.
 // An answer's beginning is received together with its header: a small one costs one call, and for a
 // large one the copy of its first pages is nothing.
