@@ -328,7 +328,8 @@ TEST_F(KafkaConnectionTest, AnAnswerThatIsKeptWholeMayBeShorterThanAStreamedOne)
   OnLane([&] { connection->Stream(Fetch({1}, 50ms), &sink); });
   EXPECT_EQ(sink.done.get_future().get().code(), ErrorCode::kTimedOut);
   EXPECT_EQ(sink.used, 3u);
-  closed = {};
+  ASSERT_EQ(closed.get_future().wait_for(testing::kPatience), std::future_status::ready);
+  OnLane([this] { closed = {}; });
   ASSERT_TRUE(Open(options).ok());
   const auto answer = Ask(Fetch({1}));
   EXPECT_EQ(answer.status().code(), ErrorCode::kMalformed);
