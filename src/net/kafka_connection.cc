@@ -27,6 +27,7 @@ constexpr int kMarkMax = 1 << 20;
 // A broker that is this far away gets room for so much on the way: 1 Gbit/s over 100 ms.
 constexpr uint32_t kFarMicroseconds = 5000;
 constexpr int kFarWindow = 16 << 20;
+constexpr std::chrono::nanoseconds kLookInterval = std::chrono::seconds(1);
 constexpr size_t kHeaderMaxBytes = 1024;  // Kafka's response headers carry no tags; a few are borne
 constexpr int kReadsPerWake = 64;         // then other tasks of the lane have their turn
 constexpr int16_t kFirstVersionsVersion = 3;  // brings features; older brokers refuse it and say so
@@ -88,6 +89,7 @@ KafkaConnection::~KafkaConnection() {
   resolver_->Cancel(ticket_);
   files_->Cancel(files_ticket_);
   lane_->Cancel(timer_);
+  lane_->Cancel(look_timer_);
   CloseSocket();
 }
 
@@ -557,6 +559,7 @@ void KafkaConnection::PrepareWait() {
       const size_t coming = body_left_ > held ? body_left_ - held : 1;
       mark = static_cast<int>(std::min(coming, TlsStream::kInputMaxBytes));
     }
+    LookSoon();
   }
   SetMark(mark);
   Count(&ConnectionCounters::option_calls);
@@ -620,17 +623,23 @@ void KafkaConnection::OnTimer() {
                                            std::to_string(options_.ready_timeout.count()) + " ms"});
   }
   if (!in_flight_) return;
-  // The low-water mark is silent about less than it: what a slow broker has sent waits in the
-  // socket and is progress all the same.
-  int waiting = 0;
-  const bool arrived = in_body_ && ioctl(fd_, FIONREAD, &waiting) == 0 && waiting > 0;
-  if (progress_ || paused_ || arrived) {
-    ArmTimer(queue_.front().request.timeout);
-    if (arrived && !paused_) ReadAvailable();
-    return;
-  }
+  if (progress_ || paused_) return ArmTimer(queue_.front().request.timeout);
   Fail({ErrorCode::kTimedOut,
         "no answer within " + std::to_string(queue_.front().request.timeout.count()) + " ms"});
+}
+
+// The low-water mark is silent about less than it. What a slow broker has sent is progress all the
+// same, and records that are here must not wait in the socket until there are enough of them.
+void KafkaConnection::LookSoon() {
+  if (look_timer_ != 0) return;
+  const std::chrono::nanoseconds timeout = queue_.front().request.timeout;
+  look_timer_ = lane_->RunAfter(std::min(kLookInterval, timeout / 2), [this] {
+    look_timer_ = 0;
+    if (!in_body_ || paused_ || fd_ < 0) return;  // the next wait within an answer looks again
+    int waiting = 0;
+    if (ioctl(fd_, FIONREAD, &waiting) == 0 && waiting > 0) return ReadAvailable();
+    LookSoon();
+  });
 }
 
 void KafkaConnection::FailSoon(Status status) {
@@ -654,6 +663,8 @@ void KafkaConnection::Fail(Status status) {
   ticket_ = 0;
   lane_->Cancel(timer_);
   timer_ = 0;
+  lane_->Cancel(look_timer_);
+  look_timer_ = 0;
   files_->Cancel(files_ticket_);
   files_ticket_ = 0;
   CloseSocket();

@@ -2,7 +2,8 @@
 //
 // Reading follows what was measured against a real Kafka (docs/decisions, design.md): wait in
 // epoll, then receive without blocking; while an answer is under way the low-water mark is the
-// least of the room, the rest of the answer and 1 MiB, so that the wake-ups are few; TCP_QUICKACK
+// least of the room, the rest of the answer and 1 MiB, so that the wake-ups are few, and what
+// waits below it is taken after a second; TCP_QUICKACK
 // before every wait, since a sender of several sections would otherwise stall on our delayed ACK.
 // An answer's beginning is received together with its header: a small one costs one call, and for a
 // large one the copy of its first pages is nothing.
@@ -105,6 +106,8 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
 
   void CloseSocket();
   void ArmTimer(std::chrono::nanoseconds delay);
+  // Within an answer: whether something waits below the mark, each second.
+  void LookSoon();
   void OnTimer();
   // Closes the socket and answers everything. May destroy this: touch nothing afterwards.
   void Fail(Status status);
@@ -134,6 +137,7 @@ class KafkaConnection : public fetcher::Connection, private host::FdHandler {
   size_t next_address_ = 0;
   Status last_error_;
   host::Lane::TimerId timer_ = 0;
+  host::Lane::TimerId look_timer_ = 0;
   fetcher::BrokerVersions versions_;
 
   std::deque<Pending> queue_;
